@@ -1,0 +1,35 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ByteSink: one new file being written.
+//
+// Resource. Threads: write_at calls on disjoint ranges are safe together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tenplex/base/bytes.h"
+#include "tenplex/base/result.h"
+
+namespace tenplex {
+
+class ByteSink {
+ public:
+  virtual ~ByteSink() = default;
+  ByteSink(const ByteSink&) = delete;
+  ByteSink& operator=(const ByteSink&) = delete;
+
+  /// Writes all of `bytes` at `offset`. Errors: resource_exhausted when the disk is full, io.
+  virtual Result<void> write_at(std::int64_t offset, ByteSpan bytes) = 0;
+
+  /// Makes what was written durable (fsync) and closes the file. Errors: resource_exhausted, io.
+  virtual Result<void> finish() = 0;
+
+  virtual const std::string& name() const = 0;
+
+ protected:
+  ByteSink() = default;
+};
+
+}  // namespace tenplex
