@@ -1,0 +1,19 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// CRC-32C (Castagnoli): crc32c of "123456789" is 0xe3069283. Uses the processor's instruction where there is one.
+#pragma once
+
+#include <cstdint>
+
+#include "tenplex/base/bytes.h"
+
+namespace tenplex {
+
+/// The CRC of what `crc_before` covers, followed by `bytes`. Start with 0, the CRC of nothing.
+std::uint32_t crc32c(std::uint32_t crc_before, ByteSpan bytes);
+
+/// The CRC of a ++ b from the CRCs of a and b. Requires: 0 <= length_b < 2^60. Cost: O(log length_b).
+std::uint32_t crc32c_combine(std::uint32_t crc_a, std::uint32_t crc_b, std::int64_t length_b);
+
+}  // namespace tenplex
