@@ -1,0 +1,35 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What main() hands to every sub-command.
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "tenplex/io/file_system.h"
+
+namespace tenplex::cli {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;       ///< `verify`: the two differ
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitCannotCompare = 3;  ///< `verify` only
+inline constexpr int kExitInterrupted = 130;  ///< stopped by ^C or SIGTERM, nothing left behind
+
+struct Context {
+  FileSystem& files;
+  std::stop_token stop;  ///< requested by ^C and SIGTERM
+};
+
+/// Writes to standard output. A closed pipe ends the program quietly, as for any filter.
+void print(const std::string& text);
+
+/// "tenplex: error: …" on standard error; with `json` also {"error": {"code", "message"}} on standard output.
+/// Returns the exit status for it.
+int report(const Error& error, bool json);
+
+/// "tenplex: warning: …" on standard error.
+void warn(const std::string& text);
+
+}  // namespace tenplex::cli
