@@ -1,0 +1,151 @@
+# Copyright The Tenplex Authors
+# SPDX-License-Identifier: Apache-2.0
+"""`.pt` files: what torch.save wrote goes through the other formats and torch.load reads it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compare import TreeComparison, assert_same_tensors, assert_same_tree
+from makers import torch_file, training
+from program import tenplex, tenplex_json
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+
+def assert_same_file(expected: Any, path: Path) -> TreeComparison:
+    comparison = TreeComparison(strides=True)
+    comparison.compare(expected, torch_file.load(path))
+    return comparison
+
+
+def state_for(target_format: str) -> dict[str, Any]:
+    """The nested state without the dtypes that the target cannot hold."""
+    state = torch_file.nested_state()
+    if target_format == "safetensors":
+        state["dtypes"] = torch_file.every_dtype(without=torch_file.SAFETENSORS_CANNOT_HOLD)
+    return state
+
+
+def test_torch_to_torch_keeps_structure_sharing_strides_and_types(
+    nested_file: Path, tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    wrote_by("torch")
+    tenplex("reshard", nested_file, tmp_path / "out.pt", "--format", "torch", "--verify")
+    comparison = assert_same_file(torch_file.load(nested_file), tmp_path / "out.pt")
+    assert comparison.storage_count > 30
+    assert (tmp_path / "out.pt").stat().st_size < 1.2 * nested_file.stat().st_size
+
+
+@pytest.mark.parametrize("through", ["safetensors", "dcp"])
+def test_through_another_format_and_back(through: str, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    source = torch_file.save(state_for(through), tmp_path / "in.pt")
+    middle = tmp_path / ("middle.safetensors" if through == "safetensors" else "middle")
+    objects = ("--objects", tmp_path / "objects") if through == "safetensors" else ()
+    tenplex("reshard", source, middle, "--format", through, *objects, "--verify")
+    tenplex("reshard", middle, tmp_path / "out.pt", "--format", "torch", *objects)
+    assert_same_file(torch_file.load(source), tmp_path / "out.pt")
+    tenplex("verify", source, tmp_path / "out.pt")
+
+
+@pytest.mark.parametrize("through", ["safetensors", "dcp"])
+def test_through_several_devices_and_back(through: str, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    source = torch_file.save(state_for(through), tmp_path / "in.pt")
+    objects = ("--objects", tmp_path / "objects") if through == "safetensors" else ()
+    cut = ("--layout", "fsdp", "--to", "fsdp=3")
+    tenplex("reshard", source, tmp_path / "middle", "--format", through, *cut, *objects)
+    tenplex("reshard", tmp_path / "middle", tmp_path / "out.pt", "--format", "torch", *objects)
+    assert_same_tree(torch_file.load(source), torch_file.load(tmp_path / "out.pt"))
+
+
+def test_safetensors_library_reads_every_dtype(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    tensors = torch_file.every_dtype(without=torch_file.SAFETENSORS_CANNOT_HOLD)
+    source = torch_file.save(tensors, tmp_path / "in.pt")
+    tenplex("reshard", source, tmp_path / "out.safetensors", "--format", "safetensors")
+    assert_same_tensors(tensors, load_file(tmp_path / "out.safetensors"))
+
+
+def test_safetensors_library_reads_views_as_whole_tensors(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    views = torch_file.views()
+    source = torch_file.save(views, tmp_path / "in.pt")
+    tenplex("reshard", source, tmp_path / "out.safetensors", "--format", "safetensors")
+    with safe_open(tmp_path / "out.safetensors", "pt") as file:
+        for name, view in views.items():
+            assert_same_tree(view, file.get_tensor(name))
+
+
+def test_torch_loads_dcp_of_every_dtype_and_view(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    state = {"dtypes": torch_file.every_dtype(), "views": torch_file.views()}
+    source = torch_file.save(state, tmp_path / "in.pt")
+    tenplex("reshard", source, tmp_path / "out", "--format", "dcp", "--layout", "fsdp", "--to", "fsdp=2")
+    found = training.load_into_plain_tensors(tmp_path / "out")
+    expected = {f"dtypes.{name}": tensor for name, tensor in state["dtypes"].items()}
+    expected |= {f"views.{name}": tensor.contiguous() for name, tensor in state["views"].items()}
+    assert_same_tensors(expected, found)
+
+
+@pytest.mark.parametrize("dtype", torch_file.SAFETENSORS_CANNOT_HOLD, ids=str)
+def test_safetensors_refuses_what_it_cannot_hold(dtype: Any, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    source = torch_file.save({"odd one": torch_file.random_bits((4,), dtype, 1)}, tmp_path / "in.pt")
+    run = tenplex("reshard", source, tmp_path / "out.safetensors", "--format", "safetensors", exit_code=1)
+    assert "odd one" in run.err
+    assert str(dtype).removeprefix("torch.") in run.err
+    assert not (tmp_path / "out.safetensors").exists()
+
+
+def test_objects_are_refused_by_safetensors_without_a_place_for_them(
+    nested_file: Path, tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    wrote_by("torch")
+    state = {"w": torch_file.random_bits((3,), torch_file.DTYPES[0], 1), "args": torch_file.nested_state()["args"]}
+    source = torch_file.save(state, tmp_path / "in.pt")
+    run = tenplex("reshard", source, tmp_path / "out.safetensors", "--format", "safetensors", exit_code=1)
+    assert "--objects" in run.err
+    assert not (tmp_path / "out.safetensors").exists()
+
+
+def test_layout_of_older_torch_zips_is_read(nested_file: Path, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    old = torch_file.without_zip_extras(nested_file, tmp_path / "x.pt", stem="model_optim_rng")
+    tenplex("reshard", old, tmp_path / "out.pt", "--format", "torch")
+    assert_same_file(torch_file.load(old), tmp_path / "out.pt")
+
+
+def test_file_from_before_the_zip_format_is_named(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    source = torch_file.save(torch_file.optimizer_state(), tmp_path / "in.pt", zip_format=False)
+    run = tenplex("reshard", source, tmp_path / "out.pt", "--format", "torch", exit_code=1)
+    assert "zip" in run.err
+    assert not (tmp_path / "out.pt").exists()
+
+
+def test_nothing_in_a_pickle_is_executed(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    witness = tmp_path / "executed"
+
+    class Attack:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (witness,))
+
+    source = torch_file.save({"w": torch_file.views()["base"], "attack": Attack()}, tmp_path / "in.pt")
+    tenplex("inspect", source)
+    tenplex("reshard", source, tmp_path / "out.pt", "--format", "torch")
+    assert not witness.exists()
+
+
+def test_inspect_lists_tensors_as_torch_has_them(nested_file: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    report = tenplex_json("inspect", nested_file, "--tensors")
+    assert report["format"] == "torch"
+    found = {tensor["name"]: tensor for tensor in report["tensors"]}
+    for name, view in torch_file.views().items():
+        assert found[f"views.{name}"]["shape"] == list(view.shape)

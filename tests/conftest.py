@@ -1,0 +1,112 @@
+# Copyright The Tenplex Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs that many tests share, made once per run with the real libraries; and two rules.
+
+Under CI=true a skipped test counts as failed. Tests say with `wrote_by` which library wrote their input; the list is
+printed at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import program_path
+
+_written_by: dict[str, list[str]] = {}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not program_path().is_file():
+        raise pytest.UsageError(f"no program at {program_path()}: build it or set TENPLEX")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and os.environ.get("CI") == "true":
+        report.outcome = "failed"
+        report.longrepr = f"skipped under CI=true: {report.longrepr}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(item.path.parent.name)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    for library, tests in sorted(_written_by.items()):
+        terminalreporter.write_line(f"input written by {library}: {len(tests)} tests")
+
+
+@pytest.fixture
+def wrote_by(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """`wrote_by("torch")` prints the library with its version and counts the test under it."""
+
+    def say(library: str) -> None:
+        version = __import__(library).__version__
+        print(f"input written by {library} {version}")
+        _written_by.setdefault(f"{library} {version}", []).append(request.node.nodeid)
+
+    return say
+
+
+@pytest.fixture(scope="session")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("inputs")
+
+
+def _trained(inputs: Path, name: str, kind: str, payload: str, with_objects: bool) -> Path:
+    from makers.launch import run_ranks
+
+    folder = inputs / name
+    folder.mkdir()
+    arguments = {"kind": kind, "folder": str(folder), "payload": payload, "with_objects": with_objects}
+    run_ranks("makers.training:save", 4, arguments)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fsdp_run(inputs: Path) -> Path:
+    """FSDP2 over 4 ranks: checkpoint/ (DCP), before.pt and after.pt (whole states)."""
+    return _trained(inputs, "fsdp", "fsdp", "torch_save", True)
+
+
+@pytest.fixture(scope="session")
+def tp_fsdp_run(inputs: Path) -> Path:
+    """Tensor parallel 2 x FSDP2 2: weights that both cut on dimension 0 are strided shards."""
+    return _trained(inputs, "tp_fsdp", "tp_fsdp", "torch_save", False)
+
+
+@pytest.fixture(scope="session")
+def safetensors_payload_run(inputs: Path) -> Path:
+    """As fsdp_run, with DCP's safetensors payload."""
+    return _trained(inputs, "payload", "fsdp", "safetensors", True)
+
+
+@pytest.fixture(scope="session")
+def models(inputs: Path) -> Callable[[str], Path]:
+    """A folder that transformers saved, per family of makers.hugging_face.FAMILIES."""
+    from makers.hugging_face import save_model
+
+    made: dict[str, Path] = {}
+
+    def get(family: str) -> Path:
+        if family not in made:
+            made[family] = inputs / f"hf-{family}"
+            save_model(family, made[family])
+        return made[family]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def nested_file(inputs: Path) -> Path:
+    """makers.torch_file.nested_state() as torch.save writes it."""
+    from makers import torch_file
+
+    return torch_file.save(torch_file.nested_state(), inputs / "nested.pt")
