@@ -26,6 +26,9 @@ class ByteSink {
   /// Makes what was written durable (fsync) and closes the file. Errors: resource_exhausted, io.
   virtual Result<void> finish() = 0;
 
+  /// Closes the file without making it durable. Errors: io.
+  virtual Result<void> close() = 0;
+
   virtual const std::string& name() const = 0;
 
  protected:

@@ -34,6 +34,17 @@ struct FolderEntry {
   FileStatus status;
 };
 
+/// Held while a file or folder is being written; the kernel drops it when its process ends. Resource.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ protected:
+  FileLock() = default;
+};
+
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -67,6 +78,10 @@ class FileSystem {
 
   /// Makes the folder's entries durable. Errors: io.
   virtual Result<void> sync_folder(const std::string& folder) = 0;
+
+  /// Takes the exclusive lock of an existing file or folder, or returns null if another holder has it. The lock stays
+  /// with the object when it is renamed. Errors: not_found (also if the path was replaced meanwhile), io.
+  virtual Result<std::unique_ptr<FileLock>> try_lock(const std::string& path) = 0;
 
   /// Removes a file, or a folder with all that is in it; links are removed, not followed. Errors: io.
   virtual Result<void> remove_all(const std::string& path) = 0;

@@ -1,0 +1,72 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/io/local_file.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace tenplex {
+namespace {
+
+// Linux moves at most 0x7ffff000 bytes per call.
+constexpr std::size_t kMaxBytesPerCall = std::size_t{1} << 30;
+
+}  // namespace
+
+Result<std::unique_ptr<ByteSource>> LocalSource::adopt(FileDescriptor file, std::string name) {
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) return errno_error(fmt::format("cannot read '{}'", name), errno);
+  if (!S_ISREG(status.st_mode)) return invalid_argument(fmt::format("'{}' is not a regular file", name));
+  return std::unique_ptr<ByteSource>(new LocalSource(std::move(file), std::move(name), status.st_size));
+}
+
+Result<void> LocalSource::read_at(std::int64_t offset, MutableByteSpan buffer) const {
+  const auto wanted = static_cast<std::int64_t>(buffer.size());
+  if (offset < 0 || offset > size_ || wanted > size_ - offset) {
+    return out_of_range(
+        fmt::format("'{}': expected {} bytes at {}, found a file of {} bytes", name_, wanted, offset, size_));
+  }
+  while (!buffer.empty()) {
+    const ssize_t count = ::pread(file_.get(), buffer.data(), std::min(buffer.size(), kMaxBytesPerCall), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_error(fmt::format("cannot read '{}' at {}", name_, offset), errno);
+    if (count == 0) {
+      return corrupt(
+          fmt::format("'{}' became shorter while it was read: expected {} bytes, found {}", name_, size_, offset));
+    }
+    buffer = buffer.subspan(static_cast<std::size_t>(count));
+    offset += count;
+  }
+  return {};
+}
+
+Result<void> LocalSink::write_at(std::int64_t offset, ByteSpan bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(file_.get(), bytes.data(), std::min(bytes.size(), kMaxBytesPerCall), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_error(fmt::format("cannot write '{}' at {}", name_, offset), errno);
+    if (count == 0) return io_error(fmt::format("cannot write '{}' at {}: no bytes were taken", name_, offset));
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += count;
+  }
+  return {};
+}
+
+Result<void> LocalSink::finish() {
+  while (::fsync(file_.get()) != 0) {
+    if (errno == EINTR) continue;
+    return errno_error(fmt::format("cannot make '{}' durable", name_), errno);
+  }
+  return close();
+}
+
+Result<void> LocalSink::close() {
+  if (const int error = file_.close(); error != 0) return errno_error(fmt::format("cannot close '{}'", name_), error);
+  return {};
+}
+
+}  // namespace tenplex

@@ -1,0 +1,51 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One file of the machine's file system, for reading (LocalSource) or being written (LocalSink).
+//
+// Both use positioned calls, so that threads share a descriptor without a lock; short and interrupted calls are
+// continued. Resources. Threads: as ByteSource and ByteSink say.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tenplex/io/byte_sink.h"
+#include "tenplex/io/byte_source.h"
+#include "tenplex/io/file_descriptor.h"
+
+namespace tenplex {
+
+class LocalSource : public ByteSource {
+ public:
+  /// Takes over an open descriptor. Errors: invalid_argument if it is no regular file, io.
+  static Result<std::unique_ptr<ByteSource>> adopt(FileDescriptor file, std::string name);
+
+  std::int64_t size() const override { return size_; }
+  Result<void> read_at(std::int64_t offset, MutableByteSpan buffer) const override;
+  const std::string& name() const override { return name_; }
+
+ private:
+  LocalSource(FileDescriptor file, std::string name, std::int64_t size)
+      : file_(std::move(file)), name_(std::move(name)), size_(size) {}
+
+  FileDescriptor file_;
+  std::string name_;
+  std::int64_t size_;
+};
+
+class LocalSink : public ByteSink {
+ public:
+  LocalSink(FileDescriptor file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
+
+  Result<void> write_at(std::int64_t offset, ByteSpan bytes) override;
+  Result<void> finish() override;
+  Result<void> close() override;
+  const std::string& name() const override { return name_; }
+
+ private:
+  FileDescriptor file_;
+  std::string name_;
+};
+
+}  // namespace tenplex
