@@ -53,7 +53,8 @@ struct CheckpointInfo {
   StateGraph state;  ///< root = kNoNode where there are only tensors
   std::vector<ExtraFile> extra_files;
   std::optional<LayoutNote> layout;
-  std::vector<std::string> problems;  ///< odd but readable: one line each
+  std::vector<std::pair<std::string, std::string>> metadata;  ///< free text that the format keeps beside the tensors
+  std::vector<std::string> problems;                          ///< odd but readable: one line each
 };
 
 /// A file range that carries an IEEE CRC-32 over all its bytes.
@@ -124,6 +125,9 @@ struct Segment {
 struct OutputFile {
   std::string path;               ///< relative to the target folder; "" = the target itself is this one file
   std::vector<Segment> segments;  ///< in file order, without gaps
+  /// The path is relative to WriteRequest::objects_folder instead, which may exist and is created if it does not; the
+  /// file is new there (already_exists otherwise), and synced before the target is committed.
+  bool in_objects_folder = false;
 };
 
 struct OutputPlan {
