@@ -1,0 +1,69 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/plan/topology.h"
+
+#include <gtest/gtest.h>
+
+namespace tenplex {
+namespace {
+
+std::string error_of(std::string_view yaml) {
+  const auto topology = Topology::parse(yaml, "roster.yaml");
+  return topology ? "" : topology.error().to_string();
+}
+
+TEST(Topology, NumbersSlotsWorkerByWorker) {
+  const auto topology = Topology::uniform(3, 2);
+  EXPECT_EQ(topology.slot_count(), 6);
+  EXPECT_EQ(topology.worker_of_slot(3), WorkerId(1));
+  EXPECT_EQ(topology.first_slot(WorkerId(2)), 4);
+  EXPECT_EQ(topology.worker(WorkerId(2)).name, "worker2");
+}
+
+TEST(Topology, ReadsDefaultsAndOverrides) {
+  const auto topology = Topology::parse(
+      "devices_per_worker: 8\nbandwidth: 25GB\nworkers:\n  - name: a\n    group: rack-1\n"
+      "  - {name: b, devices: 4, in: 50GB, out: 10GB, group: rack-1}\n  - {}\n",
+      "roster.yaml");
+  ASSERT_TRUE(topology.has_value()) << topology.error().to_string();
+  EXPECT_EQ(topology->worker(WorkerId(0)), (Worker{"a", 8, 25'000'000'000, 25'000'000'000, "rack-1"}));
+  EXPECT_EQ(topology->worker(WorkerId(1)), (Worker{"b", 4, 50'000'000'000, 10'000'000'000, "rack-1"}));
+  EXPECT_EQ(topology->worker(WorkerId(2)).name, "worker2");
+  EXPECT_EQ(topology->group_of(WorkerId(0)), topology->group_of(WorkerId(1)));
+  EXPECT_NE(topology->group_of(WorkerId(0)), topology->group_of(WorkerId(2)));
+}
+
+TEST(Topology, ReadsACountOfWorkers) {
+  const auto topology = Topology::parse("workers: 4\ndevices_per_worker: 2\n", "roster.yaml");
+  ASSERT_TRUE(topology.has_value()) << topology.error().to_string();
+  EXPECT_EQ(*topology, Topology::uniform(4, 2));
+}
+
+TEST(Topology, HashesEveryField) {
+  const Worker worker{"a", 1, 10, 20, "g"};
+  const Hash128 hash = Topology({worker}).hash();
+  for (const Worker& other : {Worker{"b", 1, 10, 20, "g"}, Worker{"a", 2, 10, 20, "g"}, Worker{"a", 1, 11, 20, "g"},
+                              Worker{"a", 1, 10, 21, "g"}, Worker{"a", 1, 10, 20, "h"}})
+    EXPECT_NE(Topology({other}).hash(), hash);
+}
+
+TEST(Topology, NamesTheLineThatIsWrong) {
+  EXPECT_EQ(error_of("devices_per_worker: 8\nworker: 3\n"),
+            "roster.yaml:2: unknown key 'worker': expected workers, devices_per_worker or bandwidth");
+  EXPECT_EQ(error_of("workers:\n  - name: a\n  - name: a\n"), "roster.yaml:3: worker 'a' appears twice");
+  EXPECT_EQ(error_of("workers:\n  - name: a\n    devices: -1\n"),
+            "roster.yaml:3: devices: expected a whole number from 0 to 1048576, found '-1'");
+  EXPECT_EQ(error_of("workers:\n  - name: a\n    in: fast\n"),
+            "roster.yaml:3: in: expected bytes per second such as 12.5GB, found 'fast'");
+  EXPECT_EQ(error_of("workers: 2000000\n"),
+            "roster.yaml:1: workers: expected a whole number from 1 to 1048576, found '2000000'");
+  EXPECT_EQ(error_of("workers: 4096\ndevices_per_worker: 4096\n"),
+            "roster.yaml:1: expected at most 1048576 devices in all");
+  EXPECT_EQ(error_of("workers: []\n"), "roster.yaml:1: workers: expected at least one");
+  EXPECT_EQ(error_of("workers: 1\nworkers: 2\n"), "roster.yaml:2: key 'workers' appears twice");
+  EXPECT_NE(error_of("workers: [\n"), "");
+  EXPECT_NE(error_of(""), "");
+}
+
+}  // namespace
+}  // namespace tenplex
