@@ -69,7 +69,9 @@ std::size_t find_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
-Error JsonReader::fail(std::string_view what) const { return corrupt(fmt::format("JSON byte {}: {}", position_, what)); }
+Error JsonReader::fail(std::string_view what) const {
+  return corrupt(fmt::format("JSON byte {}: {}", position_, what));
+}
 
 void JsonReader::skip_space() {
   while (position_ < text_.size()) {
@@ -89,12 +91,17 @@ Result<JsonKind> JsonReader::peek() {
   skip_space();
   if (position_ >= text_.size()) return fail("unexpected end");
   switch (const char c = text_[position_]) {
-    case '{': return JsonKind::kObject;
-    case '[': return JsonKind::kArray;
-    case '"': return JsonKind::kString;
-    case 'n': return JsonKind::kNull;
+    case '{':
+      return JsonKind::kObject;
+    case '[':
+      return JsonKind::kArray;
+    case '"':
+      return JsonKind::kString;
+    case 'n':
+      return JsonKind::kNull;
     case 't':
-    case 'f': return JsonKind::kBool;
+    case 'f':
+      return JsonKind::kBool;
     default:
       if (c == '-' || is_digit(c)) return JsonKind::kNumber;
       return fail("expected a value");
@@ -295,12 +302,21 @@ Result<void> JsonReader::null() { return literal("null"); }
 Result<void> JsonReader::skip_scalar() {
   TENPLEX_ASSIGN_OR_RETURN(const JsonKind kind, peek());
   switch (kind) {
-    case JsonKind::kNull: return null();
-    case JsonKind::kBool: TENPLEX_TRY(boolean()); return {};
-    case JsonKind::kNumber: TENPLEX_TRY(token_number()); return {};
-    case JsonKind::kString: TENPLEX_TRY(string()); return {};
-    case JsonKind::kArray: return begin_array();
-    case JsonKind::kObject: return begin_object();
+    case JsonKind::kNull:
+      return null();
+    case JsonKind::kBool:
+      TENPLEX_TRY(boolean());
+      return {};
+    case JsonKind::kNumber:
+      TENPLEX_TRY(token_number());
+      return {};
+    case JsonKind::kString:
+      TENPLEX_TRY(string());
+      return {};
+    case JsonKind::kArray:
+      return begin_array();
+    case JsonKind::kObject:
+      return begin_object();
   }
   return {};
 }
@@ -312,9 +328,8 @@ Result<std::string_view> JsonReader::skip() {
   TENPLEX_TRY(skip_scalar());
   while (depth_ > depth) {
     std::string_view key;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, levels_[static_cast<std::size_t>(depth_ - 1)].is_object
-                                                  ? next_member(&key)
-                                                  : next_element());
+    TENPLEX_ASSIGN_OR_RETURN(
+        const bool more, levels_[static_cast<std::size_t>(depth_ - 1)].is_object ? next_member(&key) : next_element());
     if (more) TENPLEX_TRY(skip_scalar());
   }
   return text_.substr(begin, position_ - begin);

@@ -1,0 +1,439 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <unordered_map>
+
+#include "tenplex/base/checked.h"
+#include "tenplex/formats/manifest/base64.h"
+#include "tenplex/formats/manifest/json_dims.h"
+#include "tenplex/formats/manifest/state_json.h"
+#include "tenplex/formats/manifest/state_names.h"
+#include "tenplex/formats/pickle/pickle_reader.h"
+
+namespace tenplex {
+namespace {
+
+/// Where a storage id that the file leaves out goes: above all ids that it gives.
+constexpr std::uint32_t kUnnamedStorage = 0xffffffff;
+
+class StateDecoder {
+ public:
+  StateDecoder(JsonReader& json, const StateJsonSource& source) : json_(json), source_(source) {
+    for (std::size_t index = 0; index < source.tensors.size(); ++index)
+      tensors_.emplace(source.tensors[index].name, TensorId(index));
+  }
+
+  Result<StateGraph> run() && {
+    std::int64_t root = -1;
+    TENPLEX_TRY(json_.begin_object());
+    for (;;) {
+      std::string_view key;
+      TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_member(&key));
+      if (!more) break;
+      if (key == "root") {
+        TENPLEX_ASSIGN_OR_RETURN(root, json_.integer());
+      } else if (key == "nodes") {
+        TENPLEX_TRY(nodes());
+      } else if (key == "objects") {
+        TENPLEX_TRY(object_list());
+      } else {
+        return json_.fail(fmt::format("unknown member '{}' of a state", key));
+      }
+    }
+    TENPLEX_TRY(load_objects());
+    TENPLEX_TRY(link());
+    if (root < 0 || root >= std::int64_t(ids_.size())) return json_.fail("the state has no root");
+    graph_.root = ids_[static_cast<std::size_t>(root)];
+    name_storages();
+    return std::move(graph_);
+  }
+
+ private:
+  struct PendingObject {
+    std::size_t position;  // in ids_
+    std::int64_t file;
+  };
+
+  Result<void> nodes() {
+    TENPLEX_TRY(json_.begin_array());
+    for (;;) {
+      TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_element());
+      if (!more) return {};
+      if (ids_.size() == kNoNode) return json_.fail("too many nodes");
+      ids_.push_back(kNoNode);
+      TENPLEX_TRY(node());
+    }
+  }
+
+  void define(NodeId id) { ids_.back() = id; }
+
+  Result<void> node() {
+    TENPLEX_ASSIGN_OR_RETURN(const JsonKind kind, json_.peek());
+    switch (kind) {
+      case JsonKind::kNull:
+        define(graph_.add_none());
+        return json_.null();
+      case JsonKind::kBool: {
+        TENPLEX_ASSIGN_OR_RETURN(const bool value, json_.boolean());
+        define(graph_.add_bool(value));
+        return {};
+      }
+      case JsonKind::kNumber: {
+        TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, json_.integer());
+        define(graph_.add_int(value));
+        return {};
+      }
+      case JsonKind::kString: {
+        TENPLEX_ASSIGN_OR_RETURN(const std::string_view text, json_.string());
+        define(graph_.add_string(std::string(text)));
+        return {};
+      }
+      case JsonKind::kObject:
+        return json_.fail("a node is no object");
+      case JsonKind::kArray:
+        return tagged();
+    }
+    return {};
+  }
+
+  Result<void> tagged() {
+    TENPLEX_TRY(json_.begin_array());
+    TENPLEX_ASSIGN_OR_RETURN(const bool any, json_.next_element());
+    if (!any) return json_.fail("a node without a tag");
+    TENPLEX_ASSIGN_OR_RETURN(const std::string_view tag, json_.string());
+    if (tag == "x") return object_reference();
+    const auto kind = kind_of_tag(tag);
+    if (!kind) return json_.fail(fmt::format("unknown tag '{}'", tag));
+    switch (*kind) {
+      case NodeKind::kInt:
+      case NodeKind::kGlobal:
+      case NodeKind::kString:
+      case NodeKind::kBigInt:
+      case NodeKind::kBytes:
+      case NodeKind::kByteArray:
+        return text(*kind);
+      case NodeKind::kFloat:
+        return real();
+      case NodeKind::kTensor:
+      case NodeKind::kStorage:
+        return view(*kind);
+      case NodeKind::kObject:
+        return object();
+      default:
+        return container(*kind);
+    }
+  }
+
+  /// The element must follow.
+  Result<void> next() {
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_element());
+    if (!more) return json_.fail("a node is too short");
+    return {};
+  }
+
+  Result<void> end() {
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_element());
+    if (more) return json_.fail("a node is too long");
+    return {};
+  }
+
+  Result<void> text(NodeKind kind) {
+    TENPLEX_TRY(next());
+    TENPLEX_ASSIGN_OR_RETURN(const std::string_view text, json_.string());
+    Node node;
+    node.kind = kind;
+    if (kind == NodeKind::kGlobal) {
+      node.text = text;
+    } else if (kind == NodeKind::kInt) {
+      const char* last = text.data() + text.size();
+      const auto [stop, status] = std::from_chars(text.data(), last, node.integer);
+      if (status != std::errc() || stop != last) return json_.fail("an integer as text is none");
+    } else {
+      auto bytes = from_base64(text);
+      if (!bytes) return json_.fail("invalid base64");
+      node.text = std::move(*bytes);
+    }
+    define(graph_.add(std::move(node)));
+    return end();
+  }
+
+  Result<void> real() {
+    TENPLEX_TRY(next());
+    TENPLEX_ASSIGN_OR_RETURN(const JsonKind kind, json_.peek());
+    if (kind == JsonKind::kNumber) {
+      TENPLEX_ASSIGN_OR_RETURN(const double value, json_.number());
+      define(graph_.add_float(value));
+      return end();
+    }
+    TENPLEX_ASSIGN_OR_RETURN(const std::string_view text, json_.string());
+    std::uint64_t bits = 0;
+    const char* last = text.data() + text.size();
+    const auto [stop, status] = std::from_chars(text.data(), last, bits, 16);
+    if (text.size() != 16 || status != std::errc() || stop != last) return json_.fail("a float is not 16 digits");
+    define(graph_.add_float(std::bit_cast<double>(bits)));
+    return end();
+  }
+
+  Result<NodeId> reference() {
+    TENPLEX_ASSIGN_OR_RETURN(const JsonKind kind, json_.peek());
+    if (kind == JsonKind::kNull) {
+      TENPLEX_TRY(json_.null());
+      return kNoNode;
+    }
+    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t index, json_.integer());
+    if (index < 0 || index >= std::int64_t{kNoNode}) return json_.fail("a reference to no node");
+    return static_cast<NodeId>(index);
+  }
+
+  Result<void> references_until_end(std::vector<NodeId>* out) {
+    for (;;) {
+      TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_element());
+      if (!more) return {};
+      TENPLEX_ASSIGN_OR_RETURN(const NodeId index, reference());
+      if (index == kNoNode) return json_.fail("an item is missing");
+      out->push_back(index);
+    }
+  }
+
+  Result<void> container(NodeKind kind) {
+    Node node;
+    node.kind = kind;
+    TENPLEX_TRY(references_until_end(&node.children));
+    if (kind == NodeKind::kDict && node.children.size() % 2 != 0) return json_.fail("a dict key without a value");
+    define(graph_.add(std::move(node)));
+    linked_.push_back(ids_.back());
+    return {};
+  }
+
+  Result<void> object() {
+    ObjectParts parts;
+    for (NodeId* part : {&parts.callable, &parts.arguments, &parts.keyword_arguments, &parts.state}) {
+      TENPLEX_TRY(next());
+      TENPLEX_ASSIGN_OR_RETURN(*part, reference());
+    }
+    for (std::vector<NodeId>* items : {&parts.list_items, &parts.dict_items}) {
+      TENPLEX_TRY(next());
+      TENPLEX_TRY(json_.begin_array());
+      TENPLEX_TRY(references_until_end(items));
+    }
+    TENPLEX_TRY(next());
+    TENPLEX_ASSIGN_OR_RETURN(parts.new_object, json_.boolean());
+    if (parts.callable == kNoNode || parts.arguments == kNoNode) return json_.fail("an object without its class");
+    if (parts.dict_items.size() % 2 != 0) return json_.fail("a dict key without a value");
+    define(graph_.add_object(std::move(parts)));
+    linked_.push_back(ids_.back());
+    return end();
+  }
+
+  Result<void> view(NodeKind kind) {
+    TENPLEX_TRY(next());
+    TENPLEX_ASSIGN_OR_RETURN(const std::string_view name, json_.string());
+    TensorView view;
+    TENPLEX_ASSIGN_OR_RETURN(view.tensor, find_tensor(name));
+    const Dims& shape = source_.tensors[view.tensor.index()].shape;
+    view.storage = kUnnamedStorage;
+    view.strides = row_major_strides(shape);
+    TENPLEX_ASSIGN_OR_RETURN(bool more, json_.next_element());
+    if (more) {
+      TENPLEX_ASSIGN_OR_RETURN(const JsonKind next_kind, json_.peek());
+      if (next_kind == JsonKind::kString) {
+        TENPLEX_ASSIGN_OR_RETURN(const std::string_view flags, json_.string());
+        if (flags != "g" && flags != "p" && flags != "gp") return json_.fail("unknown flags of a tensor");
+        view.requires_grad = flags.front() == 'g';
+        view.parameter = flags.back() == 'p';
+        TENPLEX_ASSIGN_OR_RETURN(more, json_.next_element());
+      }
+    }
+    if (more) {
+      TENPLEX_ASSIGN_OR_RETURN(const std::int64_t storage, json_.integer());
+      if (storage < 0 || storage > kMaxStorageId) return json_.fail("a storage number is too large");
+      view.storage = static_cast<std::uint32_t>(storage);
+      TENPLEX_TRY(next());
+      TENPLEX_ASSIGN_OR_RETURN(view.offset, json_.integer());
+      TENPLEX_TRY(next());
+      TENPLEX_ASSIGN_OR_RETURN(view.strides, read_dims(json_));
+      TENPLEX_ASSIGN_OR_RETURN(more, json_.next_element());
+    }
+    if (more) {
+      TENPLEX_ASSIGN_OR_RETURN(const std::int64_t object, json_.integer());
+      if (object <= 0 || object > kMaxStorageId) return json_.fail("an object number is out of range");
+      view.object = static_cast<std::uint32_t>(object);
+      TENPLEX_TRY(end());
+    }
+    TENPLEX_TRY(check_view(view));
+    add_view(kind, view);
+    return {};
+  }
+
+  void add_view(NodeKind kind, const TensorView& view) {
+    define(graph_.add_tensor(view));
+    graph_[ids_.back()].kind = kind;
+    views_.push_back(ids_.back());
+  }
+
+  Result<TensorId> find_tensor(std::string_view name) const {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end())
+      return json_.fail(fmt::format("the state names a tensor '{}' that is not there", name));
+    return found->second;
+  }
+
+  /// All elements lie at addresses that an int64 can hold, also in bytes.
+  Result<void> check_view(const TensorView& view) const {
+    const TensorInfo& tensor = source_.tensors[view.tensor.index()];
+    if (view.strides.rank() != tensor.shape.rank())
+      return json_.fail(fmt::format("tensor '{}': strides {} for shape {}", tensor.name, to_string(view.strides),
+                                    to_string(tensor.shape)));
+    std::optional<std::int64_t> last = view.offset;
+    bool negative = view.offset < 0;
+    for (int dim = 0; dim < tensor.shape.rank(); ++dim) {
+      negative = negative || view.strides[dim] < 0;
+      const auto reach = checked_mul(std::max<std::int64_t>(tensor.shape[dim] - 1, 0), view.strides[dim]);
+      last = last && reach ? checked_add(*last, *reach) : std::nullopt;
+    }
+    if (negative || !last || !checked_mul(*last, 128))
+      return json_.fail(fmt::format("tensor '{}': offset {} and strides {} lead outside of any storage", tensor.name,
+                                    view.offset, to_string(view.strides)));
+    return {};
+  }
+
+  Result<void> object_reference() {
+    TENPLEX_TRY(next());
+    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t file, json_.integer());
+    pending_.push_back({ids_.size() - 1, file});
+    return end();
+  }
+
+  Result<void> object_list() {
+    TENPLEX_TRY(json_.begin_array());
+    for (;;) {
+      TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_element());
+      if (!more) return {};
+      ObjectFile file;
+      TENPLEX_TRY(json_.begin_array());
+      TENPLEX_TRY(next());
+      TENPLEX_ASSIGN_OR_RETURN(file.path, json_.string());
+      TENPLEX_TRY(next());
+      TENPLEX_ASSIGN_OR_RETURN(file.size_bytes, json_.integer());
+      TENPLEX_TRY(next());
+      TENPLEX_ASSIGN_OR_RETURN(const std::string_view hash, json_.string());
+      hashes_.emplace_back(hash);
+      files_.push_back(std::move(file));
+      TENPLEX_TRY(end());
+    }
+  }
+
+  Result<void> load_objects() {
+    for (const PendingObject& pending : pending_) {
+      if (pending.file < 0 || pending.file >= std::int64_t(files_.size()))
+        return json_.fail("a reference to no object file");
+      const auto index = static_cast<std::size_t>(pending.file);
+      auto root = load_object(files_[index], hashes_[index]);
+      if (!root) return std::move(root).error().with_context(fmt::format("object file '{}'", files_[index].path));
+      ids_[pending.position] = *root;
+    }
+    return {};
+  }
+
+  Result<NodeId> load_object(const ObjectFile& file, std::string_view hash) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::string bytes, source_.read_object(file));
+    if (std::int64_t(bytes.size()) != file.size_bytes)
+      return corrupt(fmt::format("expected {} bytes, found {}", file.size_bytes, bytes.size()));
+    Hasher hasher;
+    hasher.add_raw(as_bytes(bytes));
+    if (const std::string found = to_string(hasher.finish()); found != hash)
+      return corrupt(fmt::format("its checksum is {}, expected {}", found, hash));
+    PickleOptions options;
+    options.persistent_id = [this](PickleDocument& document, NodeId id) -> Result<NodeId> {
+      TENPLEX_ASSIGN_OR_RETURN(TensorReference reference, read_tensor_reference(document, id));
+      TENPLEX_ASSIGN_OR_RETURN(reference.view.tensor, find_tensor(reference.name));
+      TENPLEX_TRY(check_view(reference.view));
+      const NodeId added = document.graph().add_tensor(reference.view);
+      document.graph()[added].kind = reference.kind;
+      return added;
+    };
+    TENPLEX_ASSIGN_OR_RETURN(PickleDocument document, read_pickle(as_bytes(bytes), options));
+    if (document.end_offset() != file.size_bytes) return corrupt("bytes after the end of the pickle");
+    TENPLEX_ASSIGN_OR_RETURN(const StateGraph part, std::move(document).into_graph());
+    return append(part);
+  }
+
+  /// Copies all nodes of `part` into the graph; the id of its root there.
+  NodeId append(const StateGraph& part) {
+    std::vector<NodeId> ids(part.size());
+    for (NodeId id = 0; id < part.size(); ++id) {
+      const Node& node = part[id];
+      if (node.kind == NodeKind::kObject) {
+        ids[id] = graph_.add_object({});
+      } else if (node.kind == NodeKind::kTensor || node.kind == NodeKind::kStorage) {
+        ids[id] = graph_.add_tensor(part.view(id));
+        graph_[ids[id]].kind = node.kind;
+        views_.push_back(ids[id]);
+      } else {
+        ids[id] = graph_.add(node);
+      }
+    }
+    for (NodeId id = 0; id < part.size(); ++id) {
+      if (part[id].kind == NodeKind::kObject) graph_.object(ids[id]) = part.object(id);
+      graph_.for_each_edge(ids[id], [&](NodeId& below) { below = below == kNoNode ? kNoNode : ids[below]; });
+    }
+    return ids[part.root];
+  }
+
+  /// Turns positions in the JSON into node ids.
+  Result<void> link() {
+    bool missing = false;
+    const auto move = [&](NodeId& id) {
+      if (id == kNoNode) return;
+      missing = missing || id >= ids_.size();
+      id = missing ? kNoNode : ids_[id];
+    };
+    for (const NodeId id : linked_) graph_.for_each_edge(id, move);
+    if (missing) return json_.fail("a reference to no node");
+    return check_objects();
+  }
+
+  Result<void> check_objects() const {
+    const auto is = [this](NodeId id, NodeKind kind) { return id == kNoNode || graph_[id].kind == kind; };
+    for (const NodeId id : linked_) {
+      if (graph_[id].kind != NodeKind::kObject) continue;
+      const ObjectParts& parts = graph_.object(id);
+      if (!is(parts.callable, NodeKind::kGlobal) || !is(parts.arguments, NodeKind::kTuple) ||
+          !is(parts.keyword_arguments, NodeKind::kDict))
+        return json_.fail("an object has no class or no arguments");
+    }
+    return {};
+  }
+
+  void name_storages() {
+    std::uint32_t next = 0;
+    for (const NodeId id : views_)
+      if (graph_.view(id).storage != kUnnamedStorage) next = std::max(next, graph_.view(id).storage + 1);
+    for (const NodeId id : views_)
+      if (graph_.view(id).storage == kUnnamedStorage) graph_.view(id).storage = next++;
+  }
+
+  JsonReader& json_;
+  const StateJsonSource& source_;
+  std::unordered_map<std::string_view, TensorId> tensors_;
+  StateGraph graph_;
+  std::vector<NodeId> ids_;     // by position in the JSON
+  std::vector<NodeId> linked_;  // nodes whose references are positions until link()
+  std::vector<NodeId> views_;
+  std::vector<PendingObject> pending_;
+  std::vector<ObjectFile> files_;
+  std::vector<std::string> hashes_;
+};
+
+}  // namespace
+
+Result<StateGraph> decode_state(JsonReader& json, const StateJsonSource& source) {
+  return StateDecoder(json, source).run();
+}
+
+}  // namespace tenplex

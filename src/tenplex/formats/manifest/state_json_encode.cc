@@ -1,0 +1,290 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <unordered_map>
+
+#include "tenplex/formats/manifest/base64.h"
+#include "tenplex/formats/manifest/json_writer.h"
+#include "tenplex/formats/manifest/state_json.h"
+#include "tenplex/formats/manifest/state_names.h"
+#include "tenplex/formats/pickle/pickle_writer.h"
+
+namespace tenplex {
+namespace {
+
+constexpr std::int64_t kExactInDouble = std::int64_t{1}
+                                        << 53;           // larger integers are text, for readers that use doubles
+constexpr std::size_t kLongText = std::size_t{1} << 20;  // bytes; longer texts become files
+constexpr std::size_t kLongestPath = 64;                 // steps shown in an error
+
+class StateEncoder {
+ public:
+  StateEncoder(const StateGraph& graph, std::span<const TensorInfo> tensors, const StateJsonOptions& options)
+      : graph_(graph), tensors_(tensors), options_(options), order_(graph.size(), kNoNode), json_(&encoded_.json) {}
+
+  Result<EncodedState> run() && {
+    number();
+    count_storages();
+    json_.begin_object();
+    json_.key("root");
+    json_.value(std::int64_t{order_[graph_.root]});
+    json_.key("nodes");
+    json_.begin_array();
+    for (const Visit& visit : visits_) TENPLEX_TRY(node(visit.node));
+    json_.end_array();
+    objects();
+    json_.end_object();
+    return std::move(encoded_);
+  }
+
+ private:
+  struct Visit {
+    NodeId node;
+    NodeId parent;
+  };
+
+  /// True if the node is written as a file of its own.
+  bool is_opaque(NodeId id) const {
+    const Node& node = graph_[id];
+    if (node.kind == NodeKind::kObject) return !is_plain_object(graph_, graph_.object(id));
+    return node.text.size() > kLongText;
+  }
+
+  void number() {
+    std::vector<Visit> stack = {{graph_.root, kNoNode}};
+    while (!stack.empty()) {
+      const Visit visit = stack.back();
+      stack.pop_back();
+      if (visit.node == kNoNode || order_[visit.node] != kNoNode) continue;
+      order_[visit.node] = static_cast<NodeId>(visits_.size());
+      visits_.push_back(visit);
+      if (is_opaque(visit.node)) continue;
+      const std::size_t first = stack.size();
+      graph_.for_each_edge(visit.node, [&](NodeId below) { stack.push_back({below, visit.node}); });
+      std::reverse(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end());
+    }
+  }
+
+  void count_storages() {
+    for (NodeId id = 0; id < graph_.size(); ++id)  // also below opaque objects
+      if (is_view(id)) ++storage_uses_[graph_.view(id).storage];
+  }
+
+  bool is_view(NodeId id) const {
+    return graph_[id].kind == NodeKind::kTensor || graph_[id].kind == NodeKind::kStorage;
+  }
+
+  Result<void> node(NodeId id) {
+    const Node& node = graph_[id];
+    if (is_opaque(id)) return object_file(id);
+    switch (node.kind) {
+      case NodeKind::kNone:
+        json_.null();
+        break;
+      case NodeKind::kBool:
+        json_.value(node.boolean);
+        break;
+      case NodeKind::kInt:
+        integer(node.integer);
+        break;
+      case NodeKind::kFloat:
+        real(node.real);
+        break;
+      case NodeKind::kString:
+        if (find_invalid_utf8(node.text) == std::string_view::npos) {
+          json_.value(node.text);
+        } else {
+          tagged("s", to_base64(node.text));
+        }
+        break;
+      case NodeKind::kBigInt:
+      case NodeKind::kBytes:
+      case NodeKind::kByteArray:
+        tagged(tag_of(node.kind), to_base64(node.text));
+        break;
+      case NodeKind::kGlobal:
+        return global(id);
+      case NodeKind::kTensor:
+      case NodeKind::kStorage:
+        return view(id);
+      case NodeKind::kObject:
+        object(graph_.object(id));
+        break;
+      default:
+        container(node);
+        break;
+    }
+    return {};
+  }
+
+  void tagged(std::string_view tag, std::string_view text) {
+    json_.begin_array();
+    json_.value(tag);
+    json_.value(text);
+    json_.end_array();
+  }
+
+  void integer(std::int64_t value) {
+    if (value >= -kExactInDouble && value <= kExactInDouble) return json_.value(value);
+    tagged("i", fmt::format("{}", value));
+  }
+
+  void real(double value) {
+    json_.begin_array();
+    json_.value("f");
+    if (std::isfinite(value) && !(value == 0 && std::signbit(value))) {
+      json_.value(value);
+    } else {
+      json_.value(fmt::format("{:016x}", std::bit_cast<std::uint64_t>(value)));
+    }
+    json_.end_array();
+  }
+
+  void reference(NodeId id) {
+    if (id == kNoNode) return json_.null();
+    json_.value(std::int64_t{order_[id]});
+  }
+
+  void reference_list(const std::vector<NodeId>& ids) {
+    json_.begin_array();
+    for (const NodeId id : ids) reference(id);
+    json_.end_array();
+  }
+
+  void container(const Node& node) {
+    json_.begin_array();
+    json_.value(tag_of(node.kind));
+    for (const NodeId child : node.children) reference(child);
+    json_.end_array();
+  }
+
+  Result<void> global(NodeId id) {
+    const std::string& text = graph_[id].text;
+    if (find_invalid_utf8(text) != std::string_view::npos)
+      return unsupported(fmt::format("{}: the name of a global is not UTF-8", path_of(id)));
+    tagged("g", text);
+    return {};
+  }
+
+  void object(const ObjectParts& parts) {
+    json_.begin_array();
+    json_.value("o");
+    reference(parts.callable);
+    reference(parts.arguments);
+    reference(parts.keyword_arguments);
+    reference(parts.state);
+    reference_list(parts.list_items);
+    reference_list(parts.dict_items);
+    json_.value(parts.new_object);
+    json_.end_array();
+  }
+
+  /// ["T", name, flags?, storage, offset, strides, object?]: the last four only where they say something.
+  Result<void> view(NodeId id) {
+    const TensorView& view = graph_.view(id);
+    const TensorInfo& tensor = tensors_[view.tensor.index()];
+    if (find_invalid_utf8(tensor.name) != std::string_view::npos)
+      return unsupported(fmt::format("tensor '{}': the name is not UTF-8 text", tensor.name));
+    json_.begin_array();
+    json_.value(tag_of(graph_[id].kind));
+    json_.value(tensor.name);
+    if (view.requires_grad || view.parameter)
+      json_.value(fmt::format("{}{}", view.requires_grad ? "g" : "", view.parameter ? "p" : ""));
+    const bool plain = view.offset == 0 && view.strides == row_major_strides(tensor.shape);
+    if (!plain || view.object != 0 || storage_uses_[view.storage] > 1) {
+      json_.value(std::int64_t{view.storage});
+      json_.value(view.offset);
+      json_.value(view.strides);
+      if (view.object != 0) json_.value(std::int64_t{view.object});
+    }
+    json_.end_array();
+    return {};
+  }
+
+  Result<void> object_file(NodeId id) {
+    if (!options_.allow_objects)
+      return unsupported(fmt::format("{}: {} has no place here{}", path_of(id), describe(id), options_.refusal_hint));
+    PickleWriteOptions pickle;
+    pickle.protocol = 4;
+    pickle.tensor = [this](PickleWriter& writer, const StateGraph& graph, NodeId node) {
+      const TensorView& view = graph.view(node);
+      return write_tensor_reference(writer, graph[node].kind, view, tensors_[view.tensor.index()].name);
+    };
+    auto bytes = write_pickle(graph_, id, pickle);
+    if (!bytes) return std::move(bytes).error().with_context(path_of(id));
+    const auto index = encoded_.objects.size();
+    Hasher hasher;
+    hasher.add_raw(as_bytes(*bytes));
+    encoded_.objects.push_back({fmt::format("{}object-{:05}.pkl", options_.object_prefix, index),
+                                static_cast<std::int64_t>(bytes->size()), hasher.finish()});
+    encoded_.pickles.push_back(std::move(*bytes));
+    json_.begin_array();
+    json_.value("x");
+    json_.value(static_cast<std::int64_t>(index));
+    json_.end_array();
+    return {};
+  }
+
+  void objects() {
+    if (encoded_.objects.empty()) return;
+    json_.key("objects");
+    json_.begin_array();
+    for (const ObjectFile& file : encoded_.objects) {
+      json_.begin_array();
+      json_.value(file.path);
+      json_.value(file.size_bytes);
+      json_.value(to_string(file.hash));
+      json_.end_array();
+    }
+    json_.end_array();
+  }
+
+  std::string describe(NodeId id) const {
+    const Node& node = graph_[id];
+    if (node.kind != NodeKind::kObject) return fmt::format("a value of {} bytes", node.text.size());
+    const NodeId callable = graph_.object(id).callable;
+    if (callable == kNoNode || graph_[callable].kind != NodeKind::kGlobal) return "an opaque object";
+    std::string name = graph_[callable].text;
+    if (const auto dot = name.find('\n'); dot != std::string::npos) name[dot] = '.';
+    return fmt::format("an opaque object of {}", name);
+  }
+
+  /// "state 'optimizer.args'".
+  std::string path_of(NodeId id) const {
+    std::vector<std::string> steps;
+    while (steps.size() < kLongestPath) {
+      const NodeId parent = visits_[order_[id]].parent;
+      if (parent == kNoNode) break;
+      steps.push_back(step_name(graph_, parent, id));
+      id = parent;
+    }
+    std::string path;
+    for (std::size_t k = steps.size(); k-- > 0;) {
+      if (!path.empty() && !steps[k].empty()) path += '.';
+      path += steps[k];
+    }
+    return fmt::format("state '{}'", path);
+  }
+
+  const StateGraph& graph_;
+  std::span<const TensorInfo> tensors_;
+  const StateJsonOptions& options_;
+  std::vector<NodeId> order_;  // position in the JSON, by node
+  std::vector<Visit> visits_;  // by position
+  std::unordered_map<std::uint32_t, int> storage_uses_;
+  EncodedState encoded_;
+  JsonWriter json_;
+};
+
+}  // namespace
+
+Result<EncodedState> encode_state(const StateGraph& graph, std::span<const TensorInfo> tensors,
+                                  const StateJsonOptions& options) {
+  return StateEncoder(graph, tensors, options).run();
+}
+
+}  // namespace tenplex

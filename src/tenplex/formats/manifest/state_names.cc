@@ -1,0 +1,143 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/manifest/state_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tenplex {
+namespace {
+
+struct KindTag {
+  NodeKind kind;
+  std::string_view tag;
+};
+
+constexpr std::array kTags = {
+    KindTag{NodeKind::kBigInt, "I"},    KindTag{NodeKind::kBytes, "b"},  KindTag{NodeKind::kByteArray, "B"},
+    KindTag{NodeKind::kList, "l"},      KindTag{NodeKind::kTuple, "t"},  KindTag{NodeKind::kSet, "set"},
+    KindTag{NodeKind::kFrozenSet, "F"}, KindTag{NodeKind::kDict, "d"},   KindTag{NodeKind::kTensor, "T"},
+    KindTag{NodeKind::kStorage, "S"},   KindTag{NodeKind::kGlobal, "g"}, KindTag{NodeKind::kObject, "o"},
+    KindTag{NodeKind::kInt, "i"},       KindTag{NodeKind::kFloat, "f"},  KindTag{NodeKind::kString, "s"},
+};
+
+// "module\nname", sorted.
+constexpr std::array<std::string_view, 16> kPlainClasses = {
+    "__builtin__\nbytearray",
+    "__builtin__\ncomplex",
+    "__builtin__\nfrozenset",
+    "__builtin__\nset",
+    "argparse\nNamespace",
+    "builtins\nbytearray",
+    "builtins\ncomplex",
+    "builtins\nfrozenset",
+    "builtins\nrange",
+    "builtins\nset",
+    "builtins\nslice",
+    "collections\nCounter",
+    "collections\nOrderedDict",
+    "collections\ndefaultdict",
+    "torch\nSize",
+    "torch\ndevice",
+};
+
+constexpr std::size_t kReferenceParts = 8;
+
+std::optional<Dims> read_dims(const PickleDocument& document, NodeId tuple) {
+  const std::span<const NodeId> items = document.children(tuple);
+  if (document.kind(tuple) != NodeKind::kTuple || items.size() > std::size_t{kMaxRank}) return std::nullopt;
+  Dims dims;
+  for (const NodeId item : items) {
+    const auto value = document.integer(item);
+    if (!value) return std::nullopt;
+    dims.push_back(*value);
+  }
+  return dims;
+}
+
+std::optional<bool> read_bool(const PickleDocument& document, NodeId id) {
+  if (document.kind(id) != NodeKind::kBool) return std::nullopt;
+  return document[id].boolean;
+}
+
+}  // namespace
+
+std::string_view tag_of(NodeKind kind) {
+  for (const KindTag& entry : kTags)
+    if (entry.kind == kind) return entry.tag;
+  return {};
+}
+
+std::optional<NodeKind> kind_of_tag(std::string_view tag) {
+  for (const KindTag& entry : kTags)
+    if (entry.tag == tag) return entry.kind;
+  return std::nullopt;
+}
+
+bool is_plain_object(const StateGraph& graph, const ObjectParts& parts) {
+  if (parts.callable == kNoNode || graph[parts.callable].kind != NodeKind::kGlobal) return false;
+  return std::binary_search(kPlainClasses.begin(), kPlainClasses.end(), graph[parts.callable].text);
+}
+
+std::string step_name(const StateGraph& graph, NodeId parent, NodeId child) {
+  const bool object = graph[parent].kind == NodeKind::kObject;
+  const std::vector<NodeId>& items = object ? graph.object(parent).dict_items : graph[parent].children;
+  const auto found = std::find(items.begin(), items.end(), child);
+  if (found == items.end()) return {};
+  const auto index = found - items.begin();
+  if (!object && graph[parent].kind != NodeKind::kDict) return fmt::format("{}", index);
+  if (index % 2 == 0) return "(key)";
+  const Node& key = graph[items[static_cast<std::size_t>(index - 1)]];
+  if (key.kind == NodeKind::kInt) return fmt::format("{}", key.integer);
+  return key.kind == NodeKind::kString ? key.text : "(key)";
+}
+
+Result<void> write_tensor_reference(PickleWriter& writer, NodeKind kind, const TensorView& view,
+                                    std::string_view name) {
+  writer.mark();
+  writer.text(kind == NodeKind::kTensor ? "tensor" : "storage");
+  writer.text(name);
+  writer.integer(view.storage);
+  writer.integer(view.offset);
+  writer.mark();
+  for (const std::int64_t stride : view.strides) writer.integer(stride);
+  writer.tuple();
+  writer.boolean(view.requires_grad);
+  writer.boolean(view.parameter);
+  writer.integer(view.object);
+  writer.tuple();
+  writer.persistent_id();
+  return {};
+}
+
+Result<TensorReference> read_tensor_reference(const PickleDocument& document, NodeId id) {
+  const std::span<const NodeId> parts = document.children(id);
+  if (document.kind(id) != NodeKind::kTuple || parts.size() != kReferenceParts)
+    return corrupt("a persistent id in an object file does not name a tensor");
+  const auto kind = document.text(parts[0]);
+  const auto name = document.text(parts[1]);
+  const auto storage = document.integer(parts[2]);
+  const auto offset = document.integer(parts[3]);
+  const auto strides = read_dims(document, parts[4]);
+  const auto requires_grad = read_bool(document, parts[5]);
+  const auto parameter = read_bool(document, parts[6]);
+  const auto object = document.integer(parts[7]);
+  if (!kind || (*kind != "tensor" && *kind != "storage") || !name || !storage || *storage < 0 ||
+      *storage > kMaxStorageId || !offset || !strides || !requires_grad || !parameter || !object || *object < 0 ||
+      *object > kMaxStorageId)
+    return corrupt("a persistent id in an object file does not name a tensor");
+  TensorReference reference;
+  reference.kind = *kind == "tensor" ? NodeKind::kTensor : NodeKind::kStorage;
+  reference.name = *name;
+  reference.view.storage = static_cast<std::uint32_t>(*storage);
+  reference.view.offset = *offset;
+  reference.view.strides = *strides;
+  reference.view.requires_grad = *requires_grad;
+  reference.view.parameter = *parameter;
+  reference.view.object = static_cast<std::uint32_t>(*object);
+  return reference;
+}
+
+}  // namespace tenplex

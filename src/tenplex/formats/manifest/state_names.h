@@ -1,0 +1,47 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the two directions of state_json.h share: tags, known classes, and how a pickle beside the JSON names a tensor:
+// as the persistent id ("tensor" or "storage", name, storage, offset, strides, requires_grad, parameter, object).
+//
+// Pure functions. Threads: safe together.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenplex/base/result.h"
+#include "tenplex/formats/pickle/pickle_document.h"
+#include "tenplex/formats/pickle/pickle_writer.h"
+#include "tenplex/formats/state/state_graph.h"
+
+namespace tenplex {
+
+/// Larger storage numbers in a file are refused, so that numbers are left for storages that the file does not name.
+inline constexpr std::int64_t kMaxStorageId = 0x7fffffff;
+
+/// The first element of a node's JSON array; "" for kinds that have none.
+std::string_view tag_of(NodeKind kind);
+std::optional<NodeKind> kind_of_tag(std::string_view tag);
+
+/// True if the object's class is one of those that JSON may hold: a plain container or value.
+bool is_plain_object(const StateGraph& graph, const ObjectParts& parts);
+
+/// How `child` is reached from `parent`: a key, an index, or nothing for the parts of an object.
+std::string step_name(const StateGraph& graph, NodeId parent, NodeId child);
+
+Result<void> write_tensor_reference(PickleWriter& writer, NodeKind kind, const TensorView& view, std::string_view name);
+
+struct TensorReference {
+  NodeKind kind = NodeKind::kTensor;
+  std::string_view name;  ///< borrowed from the document
+  TensorView view;        ///< without its tensor
+};
+
+/// Errors: corrupt if the persistent id is none of ours.
+Result<TensorReference> read_tensor_reference(const PickleDocument& document, NodeId id);
+
+}  // namespace tenplex

@@ -1,0 +1,270 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/safetensors/header.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "tenplex/base/checked.h"
+#include "tenplex/formats/manifest/json_dims.h"
+#include "tenplex/formats/manifest/json_reader.h"
+#include "tenplex/formats/manifest/json_writer.h"
+
+namespace tenplex::safetensors {
+namespace {
+
+constexpr std::string_view kMetadataKey = "__metadata__";
+constexpr std::size_t kAlignment = 8;
+
+struct DTypeName {
+  DType dtype;
+  std::string_view name;
+};
+
+constexpr std::array kNames = {
+    DTypeName{DType::kFloat32, "F32"},
+    DTypeName{DType::kBFloat16, "BF16"},
+    DTypeName{DType::kFloat16, "F16"},
+    DTypeName{DType::kInt64, "I64"},
+    DTypeName{DType::kInt32, "I32"},
+    DTypeName{DType::kUInt8, "U8"},
+    DTypeName{DType::kBool, "BOOL"},
+    DTypeName{DType::kFloat64, "F64"},
+    DTypeName{DType::kInt8, "I8"},
+    DTypeName{DType::kInt16, "I16"},
+    DTypeName{DType::kUInt16, "U16"},
+    DTypeName{DType::kUInt32, "U32"},
+    DTypeName{DType::kUInt64, "U64"},
+    DTypeName{DType::kComplex64, "C64"},
+    DTypeName{DType::kFloat8E4M3FN, "F8_E4M3"},
+    DTypeName{DType::kFloat8E5M2, "F8_E5M2"},
+    DTypeName{DType::kFloat8E4M3FNUZ, "F8_E4M3FNUZ"},
+    DTypeName{DType::kFloat8E5M2FNUZ, "F8_E5M2FNUZ"},
+    DTypeName{DType::kFloat8E8M0FNU, "F8_E8M0"},
+    DTypeName{DType::kFloat6E2M3FN, "F6_E2M3"},
+    DTypeName{DType::kFloat6E3M2FN, "F6_E3M2"},
+    DTypeName{DType::kFloat4E2M1FN, "F4"},
+};
+
+Result<void> read_offsets(JsonReader& json, HeaderTensor* tensor) {
+  std::array<std::int64_t, 2> offsets{};
+  TENPLEX_TRY(json.begin_array());
+  for (std::size_t count = 0;; ++count) {
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_element());
+    if (more == (count == offsets.size())) return json.fail("data_offsets are not two numbers");
+    if (!more) break;
+    TENPLEX_ASSIGN_OR_RETURN(offsets.at(count), json.integer());
+    if (offsets.at(count) < 0) return json.fail("a negative offset");
+  }
+  tensor->begin = offsets[0];
+  tensor->end = offsets[1];
+  return {};
+}
+
+Result<void> read_tensor(JsonReader& json, HeaderTensor* tensor) {
+  TENPLEX_TRY(json.begin_object());
+  int members = 0;
+  for (;;) {
+    std::string_view key;
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
+    if (!more) break;
+    ++members;
+    if (key == "dtype") {
+      TENPLEX_ASSIGN_OR_RETURN(const std::string_view name, json.string());
+      const auto dtype = parse_dtype_name(name);
+      if (!dtype) return unsupported(fmt::format("unknown dtype '{}'", name));
+      tensor->info.dtype = *dtype;
+    } else if (key == "shape") {
+      TENPLEX_ASSIGN_OR_RETURN(tensor->info.shape, read_dims(json));
+      for (const std::int64_t length : tensor->info.shape)
+        if (length < 0) return json.fail("a negative extent");
+    } else if (key == "data_offsets") {
+      TENPLEX_TRY(read_offsets(json, tensor));
+    } else {
+      return json.fail(fmt::format("unknown member '{}'", key));
+    }
+  }
+  if (members != 3) return json.fail("dtype, shape or data_offsets is missing");
+  return {};
+}
+
+Result<void> read_metadata(JsonReader& json, Metadata* metadata) {
+  TENPLEX_ASSIGN_OR_RETURN(const JsonKind kind, json.peek());
+  if (kind == JsonKind::kNull) return json.null();
+  TENPLEX_TRY(json.begin_object());
+  for (;;) {
+    std::string_view key;
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
+    if (!more) return {};
+    TENPLEX_ASSIGN_OR_RETURN(const std::string_view text, json.string());
+    metadata->emplace_back(key, text);
+  }
+}
+
+Result<void> check_size(const HeaderTensor& tensor) {
+  const TensorInfo& info = tensor.info;
+  const auto elements = checked_volume(info.shape);
+  const auto bytes = elements ? packed_bytes(info.dtype, *elements) : std::nullopt;
+  if (!elements || !bytes)
+    return corrupt(
+        fmt::format("tensor '{}': {} {} is no size in bytes", info.name, to_string(info.dtype), to_string(info.shape)));
+  if (*bytes != tensor.end - tensor.begin)
+    return corrupt(fmt::format("tensor '{}': {} {} needs {} bytes, data_offsets [{}, {}] hold {}", info.name,
+                               to_string(info.dtype), to_string(info.shape), *bytes, tensor.begin, tensor.end,
+                               tensor.end - tensor.begin));
+  if (auto checked = check_tensor(info); !checked) return unsupported(checked.error().message());
+  return {};
+}
+
+/// Sorts by offset and checks that the data follows without holes, overlaps or a tail.
+Result<void> check_layout(std::vector<HeaderTensor>* tensors, std::int64_t data_bytes) {
+  const auto before = [](const HeaderTensor& a, const HeaderTensor& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+  };
+  if (!std::is_sorted(tensors->begin(), tensors->end(), before))
+    std::stable_sort(tensors->begin(), tensors->end(), before);
+  std::int64_t end = 0;
+  for (const HeaderTensor& tensor : *tensors) {
+    if (tensor.begin != end)
+      return corrupt(fmt::format("tensor '{}': data starts at {}, expected {} ({})", tensor.info.name, tensor.begin,
+                                 end, tensor.begin > end ? "a hole" : "an overlap"));
+    if (tensor.end < tensor.begin)
+      return corrupt(
+          fmt::format("tensor '{}': data_offsets [{}, {}] run backwards", tensor.info.name, tensor.begin, tensor.end));
+    TENPLEX_TRY(check_size(tensor));
+    end = tensor.end;
+  }
+  if (end != data_bytes)
+    return corrupt(fmt::format("the header describes {} bytes of data, the file has {}", end, data_bytes));
+  return {};
+}
+
+std::int64_t little_endian(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t k = bytes.size(); k-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[k]);
+  return value > std::uint64_t{INT64_MAX} ? INT64_MAX : static_cast<std::int64_t>(value);
+}
+
+void append_entry(JsonWriter& json, std::string_view dtype, const TensorInfo& tensor, std::int64_t begin,
+                  std::int64_t end) {
+  json.begin_object();
+  json.key("dtype");
+  json.value(dtype);
+  json.key("shape");
+  json.value(tensor.shape);
+  json.key("data_offsets");
+  json.value(Dims{begin, end});
+  json.end_object();
+}
+
+Result<void> append_metadata(JsonWriter& json, const Metadata& metadata) {
+  json.key(kMetadataKey);
+  json.begin_object();
+  for (const auto& [key, text] : metadata) {
+    if (find_invalid_utf8(key) != std::string_view::npos || find_invalid_utf8(text) != std::string_view::npos)
+      return unsupported("safetensors metadata holds UTF-8 text only, and a key or text is not");
+    json.key(key);
+    json.value(text);
+  }
+  json.end_object();
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::string_view> Header::find_metadata(std::string_view key) const {
+  for (const auto& [name, text] : metadata)
+    if (name == key) return text;
+  return std::nullopt;
+}
+
+std::optional<std::string_view> dtype_name(DType dtype) {
+  for (const DTypeName& entry : kNames)
+    if (entry.dtype == dtype) return entry.name;
+  return std::nullopt;
+}
+
+std::optional<DType> parse_dtype_name(std::string_view name) {
+  for (const DTypeName& entry : kNames)
+    if (entry.name == name) return entry.dtype;
+  return std::nullopt;
+}
+
+Result<Header> parse_header(std::string_view json_text, std::int64_t data_bytes) {
+  if (json_text.empty() || json_text.front() != '{') return corrupt("the header does not start with '{'");
+  Header header;
+  JsonReader json(json_text);
+  TENPLEX_TRY(json.begin_object());
+  for (;;) {
+    std::string_view key;
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
+    if (!more) break;
+    if (key == kMetadataKey) {
+      TENPLEX_TRY(read_metadata(json, &header.metadata));
+      continue;
+    }
+    HeaderTensor& tensor = header.tensors.emplace_back();
+    tensor.info.name = key;
+    auto read = read_tensor(json, &tensor);
+    if (!read) return std::move(read).with_context(fmt::format("tensor '{}'", tensor.info.name)).error();
+  }
+  TENPLEX_TRY(json.finish());
+  TENPLEX_TRY(check_layout(&header.tensors, data_bytes));
+  header.data_start = kLengthBytes + static_cast<std::int64_t>(json_text.size());
+  return header;
+}
+
+Result<Header> read_header(const ByteSource& source, std::int64_t max_bytes) {
+  const auto in_file = [&](Error error) { return std::move(error).with_context(source.name()); };
+  if (source.size() < kLengthBytes)
+    return in_file(corrupt(fmt::format("a safetensors file has at least 8 bytes, this one {}", source.size())));
+  TENPLEX_ASSIGN_OR_RETURN(const std::string length_text, read_string(source, 0, kLengthBytes));
+  const std::int64_t length = little_endian(length_text);
+  if (length > kMaxHeaderBytes)
+    return in_file(corrupt(fmt::format("the header length {} exceeds {}", length, kMaxHeaderBytes)));
+  if (length > source.size() - kLengthBytes)
+    return in_file(corrupt(
+        fmt::format("the header length {} exceeds the {} bytes that follow it", length, source.size() - kLengthBytes)));
+  if (length > max_bytes)
+    return in_file(resource_exhausted(fmt::format("the header has {} bytes, the limit is {}", length, max_bytes)));
+  TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(source, kLengthBytes, length));
+  auto header = parse_header(text, source.size() - kLengthBytes - length);
+  if (!header) return in_file(std::move(header).error());
+  return header;
+}
+
+Result<std::string> build_header(const std::vector<TensorInfo>& tensors, const Metadata& metadata) {
+  std::string text(static_cast<std::size_t>(kLengthBytes), '\0');
+  JsonWriter json(&text);
+  json.begin_object();
+  if (!metadata.empty()) TENPLEX_TRY(append_metadata(json, metadata));
+  std::int64_t end = 0;
+  for (const TensorInfo& tensor : tensors) {
+    const auto dtype = dtype_name(tensor.dtype);
+    if (!dtype)
+      return unsupported(fmt::format("tensor '{}': safetensors has no dtype {}", tensor.name, to_string(tensor.dtype)));
+    if (tensor.name == kMetadataKey) return invalid_argument("safetensors reserves the name '__metadata__'");
+    if (find_invalid_utf8(tensor.name) != std::string_view::npos)
+      return unsupported(fmt::format("tensor '{}': the name is not UTF-8 text", tensor.name));
+    const auto volume = checked_volume(tensor.shape);
+    const auto bytes = volume ? packed_bytes(tensor.dtype, *volume) : std::nullopt;
+    const auto next = bytes ? checked_add(end, *bytes) : std::nullopt;
+    if (!next)
+      return out_of_range(fmt::format("tensor '{}': {} {} is no size in bytes", tensor.name, to_string(tensor.dtype),
+                                      to_string(tensor.shape)));
+    json.key(tensor.name);
+    append_entry(json, *dtype, tensor, end, *next);
+    end = *next;
+  }
+  json.end_object();
+  while (text.size() % kAlignment != 0) text.push_back(' ');
+  const std::size_t length = text.size() - kAlignment;
+  if (length > static_cast<std::size_t>(kMaxHeaderBytes))
+    return unsupported(fmt::format("the header would have {} bytes, the format allows {}", length, kMaxHeaderBytes));
+  for (std::size_t k = 0; k < kAlignment; ++k) text[k] = static_cast<char>(length >> (8 * k) & 0xFF);
+  return text;
+}
+
+}  // namespace tenplex::safetensors

@@ -1,0 +1,66 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/safetensors/plain_reader.h"
+
+#include <fmt/format.h>
+
+#include "tenplex/io/path.h"
+
+namespace tenplex::safetensors {
+
+Result<std::unique_ptr<ByteSource>> PlainReader::open(const std::string& path) const {
+  return folder_.empty() ? files_.open(path) : files_.open_below(folder_, path);
+}
+
+Result<Header> PlainReader::add(std::string path, std::string shown, std::int64_t max_metadata_bytes) {
+  TENPLEX_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, open(path));
+  TENPLEX_ASSIGN_OR_RETURN(Header header, read_header(*source, max_metadata_bytes));
+  opened_.lock()->push_back({std::move(path), source->size(), nullptr});
+  info_.files.push_back(std::move(shown));
+  return header;
+}
+
+Result<Header> PlainReader::add_file(const std::string& name, std::int64_t max_metadata_bytes) {
+  return add(name, name, max_metadata_bytes);
+}
+
+Result<Header> PlainReader::add_single_file(const std::string& path, std::int64_t max_metadata_bytes) {
+  return add(path, last_component(path), max_metadata_bytes);
+}
+
+void PlainReader::add_whole(TensorId tensor, DeviceId device, std::int32_t file, std::int64_t position) {
+  info_.chunks.add({tensor, device, file, position, Box::whole(info_.tensors[tensor.index()].shape)});
+}
+
+void PlainReader::add_box(const Chunk& chunk, const Dims& strides) {
+  if (strides != row_major_strides(chunk.box.extent)) strides_.emplace(info_.chunks.size(), strides);
+  info_.chunks.add(chunk);
+}
+
+Result<const ByteSource*> PlainReader::file(std::int32_t index) const {
+  auto opened = opened_.lock();
+  OpenFile& file = (*opened)[static_cast<std::size_t>(index)];
+  if (file.source == nullptr) {
+    TENPLEX_ASSIGN_OR_RETURN(auto source, open(file.path));
+    if (source->size() != file.size_bytes)
+      return corrupt(fmt::format("{}: the file had {} bytes when its header was read and has {} now", source->name(),
+                                 file.size_bytes, source->size()));
+    file.source = std::move(source);
+  }
+  return file.source.get();
+}
+
+Result<ChunkLocation> PlainReader::locate(std::size_t index) const {
+  const Chunk chunk = info_.chunks[index];
+  const auto found = strides_.find(index);
+  return ChunkLocation{chunk.position, found == strides_.end() ? row_major_strides(chunk.box.extent) : found->second,
+                       std::nullopt};
+}
+
+Result<std::string> PlainReader::read_extra_file(const ExtraFile& file) const {
+  const std::string& folder = extra_folder_.empty() ? folder_ : extra_folder_;
+  TENPLEX_ASSIGN_OR_RETURN(const auto source, files_.open_below(folder, file.path));
+  return read_string(*source, 0, source->size());
+}
+
+}  // namespace tenplex::safetensors

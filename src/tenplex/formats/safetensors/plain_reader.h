@@ -1,0 +1,67 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// PlainReader: a checkpoint whose chunks are arrays at known positions of plain files, row-major unless listed.
+//
+// Built in steps by the readers of this format and of hf: add files, tensors and chunks to `info`, then hand it out.
+// Resource. Threads: as CheckpointReader, once it is built.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tenplex/base/guarded.h"
+#include "tenplex/formats/checkpoint.h"
+#include "tenplex/formats/safetensors/header.h"
+
+namespace tenplex::safetensors {
+
+class PlainReader final : public CheckpointReader {
+ public:
+  /// `folder` contains info.files, or is "" where files are opened by `paths` as they are. Borrows `files`.
+  PlainReader(FileSystem& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
+
+  // ── Building ──
+
+  CheckpointInfo& mutable_info() { return info_; }
+  /// Where extra files lie, if not in the folder.
+  void set_extra_folder(std::string folder) { extra_folder_ = std::move(folder); }
+
+  /// Opens a file below the folder (or the path `name`, shown as `shown`), reads its header and closes it again.
+  /// The file gets the next index in info().files. Errors: as read_header(), and those of opening.
+  Result<Header> add_file(const std::string& name, std::int64_t max_metadata_bytes);
+  Result<Header> add_single_file(const std::string& path, std::int64_t max_metadata_bytes);
+
+  /// The whole tensor in a file that was added.
+  void add_whole(TensorId tensor, DeviceId device, std::int32_t file, std::int64_t position);
+  /// A box; `strides` only where they are not row-major.
+  void add_box(const Chunk& chunk, const Dims& strides);
+
+  // ── CheckpointReader ──
+
+  const CheckpointInfo& info() const override { return info_; }
+  Result<const ByteSource*> file(std::int32_t index) const override;
+  Result<ChunkLocation> locate(std::size_t index) const override;
+  Result<std::string> read_extra_file(const ExtraFile& file) const override;
+
+ private:
+  struct OpenFile {
+    std::string path;
+    std::int64_t size_bytes = 0;
+    std::unique_ptr<ByteSource> source;
+  };
+
+  Result<std::unique_ptr<ByteSource>> open(const std::string& path) const;
+  Result<Header> add(std::string path, std::string shown, std::int64_t max_metadata_bytes);
+
+  FileSystem& files_;
+  std::string folder_;
+  std::string extra_folder_;
+  CheckpointInfo info_;
+  std::unordered_map<std::size_t, Dims> strides_;  // of chunks that are not row-major
+  mutable Guarded<std::vector<OpenFile>> opened_;
+};
+
+}  // namespace tenplex::safetensors
