@@ -1,0 +1,271 @@
+# Copyright The Tenplex Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Help texts against docs/cli.md, exit codes, JSON, completion, usage errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from program import ROOT, program_path, tenplex
+from safetensors.torch import save_file
+
+COMMANDS = (
+    (),
+    ("inspect",),
+    ("plan",),
+    ("reshard",),
+    ("verify",),
+    ("digest",),
+    ("layouts",),
+    ("layouts", "list"),
+    ("layouts", "show"),
+    ("layouts", "check"),
+    ("completion",),
+)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(inputs: Path) -> Path:
+    path = inputs / "cli.safetensors"
+    save_file({"a": torch.arange(24, dtype=torch.float32).reshape(6, 4), "b": torch.ones(3, dtype=torch.int8)}, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def different(inputs: Path) -> Path:
+    path = inputs / "different.safetensors"
+    a = torch.arange(24, dtype=torch.float32).reshape(6, 4)
+    a[2, 1] = -9.5
+    a[5, 3] = 1e9
+    save_file({"a": a, "b": torch.ones(3, dtype=torch.int8)}, path)
+    return path
+
+
+def documented_blocks() -> list[str]:
+    text = (ROOT / "docs/cli.md").read_text()
+    return [block.strip() for block in re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL)]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_is_in_the_document(command: tuple[str, ...]) -> None:
+    run = tenplex(*command, "--help")
+    assert run.err == ""
+    blocks = documented_blocks()
+    assert any(run.out.strip() in block for block in blocks), f"docs/cli.md lacks this text:\n{run.out}"
+
+
+def test_help_names_every_command() -> None:
+    out = tenplex("--help").out
+    for command in {command[0] for command in COMMANDS if command}:
+        assert command in out
+
+
+def test_version_is_printed() -> None:
+    assert re.search(r"\d+\.\d+\.\d+", tenplex("--version").out)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("frobnicate",),
+        ("inspect",),
+        ("inspect", "--frobnicate", "x"),
+        ("reshard", "only-one"),
+        ("reshard", "a", "b", "--to", "fsdp"),
+        ("reshard", "a", "b", "--to", "fsdp=0"),
+        ("reshard", "a", "b", "--to", "fsdp=-1"),
+        ("reshard", "a", "b", "--to", "fsdp=2,fsdp=3"),
+        ("reshard", "a", "b", "--to", "fsdp=99999999999999999999"),
+        ("reshard", "a", "b", "--format", "floppy"),
+        ("reshard", "a", "b", "--max-memory", "much"),
+        ("reshard", "a", "b", "--max-memory", "-1MiB"),
+        ("reshard", "a", "b", "--threads", "none"),
+        ("reshard", "a", "b", "--threads", "0"),
+        ("reshard", "a", "b", "--dtype-policy", "cast:float33"),
+        ("plan", "a", "--placement", "random", "--to", "fsdp=2"),
+        ("plan", "a", "--baseline", "none", "--to", "fsdp=2"),
+        ("verify", "only-one"),
+        ("layouts", "frobnicate"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_with_2(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    run = tenplex(*arguments, exit_code=2, cwd=tmp_path)
+    assert run.out == ""
+    assert "tenplex: error: " in run.err
+    assert os.listdir(tmp_path) == []
+
+
+def test_absent_input_exits_with_1_and_names_it(tmp_path: Path) -> None:
+    for command in (("inspect", "absent"), ("digest", "absent"), ("reshard", "absent", "out", "--format", "dcp")):
+        run = tenplex(*command, exit_code=1, cwd=tmp_path)
+        assert run.out == ""
+        assert re.search(r"^tenplex: error: .*absent", run.err, re.MULTILINE)
+
+
+def test_verify_says_equal(checkpoint: Path, tmp_path: Path) -> None:
+    tenplex("reshard", checkpoint, tmp_path / "dcp", "--format", "dcp", "--layout", "fsdp", "--to", "fsdp=4")
+    report = json.loads(tenplex("verify", checkpoint, tmp_path / "dcp", "--json").out)
+    assert report["equal"] is True
+    tenplex("verify", tmp_path / "dcp", checkpoint)
+
+
+def test_verify_names_the_first_difference(checkpoint: Path, different: Path) -> None:
+    run = tenplex("verify", checkpoint, different, exit_code=1)
+    for text in ("a", "2", "[2, 1]", "9", "-9.5"):
+        assert text in run.out + run.err
+    report = json.loads(tenplex("verify", checkpoint, different, "--json", exit_code=1).out)
+    assert report["equal"] is False
+    difference = report["differences"][0]
+    assert difference["tensor"] == "a"
+    assert difference["index"] == [2, 1]
+    assert 2 in difference.values()
+
+
+def test_verify_sees_names_shapes_and_dtypes(checkpoint: Path, tmp_path: Path) -> None:
+    a = torch.arange(24, dtype=torch.float32).reshape(6, 4)
+    b = torch.ones(3, dtype=torch.int8)
+    others = {
+        "name": {"a": a, "c": b},
+        "extra": {"a": a, "b": b, "extra one": b.clone()},
+        "shape": {"a": a.reshape(4, 6).contiguous(), "b": b},
+        "dtype": {"a": a.to(torch.float64), "b": b},
+        "sign of zero": {"a": torch.where(a == 0, -a, a), "b": b},
+    }
+    for what, tensors in others.items():
+        path = tmp_path / f"{what}.safetensors"
+        save_file(tensors, path)
+        run = tenplex("verify", checkpoint, path, exit_code=1)
+        if what == "extra":
+            assert "extra one" in run.out + run.err
+
+
+def test_verify_exits_with_3_if_it_cannot_compare(checkpoint: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.safetensors"
+    damaged.write_bytes(checkpoint.read_bytes()[:-1])
+    for pair in ((checkpoint, damaged), (damaged, checkpoint), (checkpoint, tmp_path / "absent")):
+        run = tenplex("verify", *pair, exit_code=3)
+        assert "tenplex: error: " in run.err
+
+
+def plan_arguments(checkpoint: Path) -> tuple[object, ...]:
+    return ("plan", checkpoint, "--layout", "fsdp", "--to", "fsdp=3")
+
+
+def test_json_of_every_command_parses(checkpoint: Path, tmp_path: Path) -> None:
+    cut = ("--layout", "fsdp", "--to", "fsdp=3")
+    commands: list[tuple[object, ...]] = [
+        ("inspect", checkpoint),
+        ("inspect", checkpoint, "--tensors"),
+        plan_arguments(checkpoint),
+        ("reshard", checkpoint, tmp_path / "out", "--format", "dcp", *cut),
+        ("verify", checkpoint, tmp_path / "out"),
+        ("digest", checkpoint),
+        ("layouts", "list"),
+    ]
+    for command in commands:
+        run = tenplex(*command, "--json")
+        assert isinstance(json.loads(run.out), (dict, list)), command
+        assert run.err == ""
+
+
+def test_json_error_has_a_code_and_a_message(tmp_path: Path) -> None:
+    run = tenplex("inspect", tmp_path / "absent", "--json", exit_code=1)
+    error = json.loads(run.out)["error"]
+    assert error["code"] == "not_found"
+    assert "absent" in error["message"]
+
+
+def values_of(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in values_of(item)]
+    if isinstance(value, list):
+        return [leaf for item in value for leaf in values_of(item)]
+    return [value]
+
+
+def test_json_has_exact_bytes(checkpoint: Path) -> None:
+    report = json.loads(tenplex("inspect", checkpoint, "--json").out)
+    assert report["tensor_bytes"] == 24 * 4 + 3
+    assert not any(isinstance(value, str) and re.search(r"\d [KMG]iB", value) for value in values_of(report))
+
+
+def test_plan_writes_nothing_but_the_page(checkpoint: Path, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    tenplex(*plan_arguments(checkpoint), "--html", page)
+    text = page.read_text()
+    assert "<html" in text.lower()
+    assert not re.search(r"""(src|href)\s*=\s*["']https?://""", text), "the page needs the network"
+    assert os.listdir(tmp_path) == ["plan.html"]
+
+
+@pytest.mark.parametrize("baseline", ["central", "full"])
+def test_baselines_move_no_less_than_the_plan(baseline: str, checkpoint: Path, tmp_path: Path) -> None:
+    tenplex("reshard", checkpoint, tmp_path / "two", "--format", "dcp", "--layout", "fsdp", "--to", "fsdp=2")
+    command = ("plan", tmp_path / "two", "--layout", "fsdp", "--to", "fsdp=3", "--json")
+    assert json.loads(tenplex(*command).out) != json.loads(tenplex(*command, "--baseline", baseline).out)
+
+
+def test_layouts_are_listed_shown_and_checked(tmp_path: Path) -> None:
+    names = tenplex("layouts", "list").out
+    for name in ("replicated", "fsdp", "hf-llama"):
+        assert name in names
+        shown = tenplex("layouts", "show", name).out
+        (tmp_path / f"{name}.yaml").write_text(shown)
+        tenplex("layouts", "check", tmp_path / f"{name}.yaml")
+
+
+def test_example_layouts_are_sound() -> None:
+    examples = sorted((ROOT / "examples/layouts").glob("*.yaml"))
+    assert len(examples) >= 3
+    for layout in examples:
+        tenplex("layouts", "check", layout)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_names_every_command(shell: str) -> None:
+    script = tenplex("completion", shell).out
+    for command in ("inspect", "plan", "reshard", "verify", "digest", "layouts"):
+        assert command in script
+
+
+def test_bash_completes_commands_and_options() -> None:
+    script = tenplex("completion", "bash").out
+    probe = script + """
+COMP_WORDS=(tenplex res); COMP_CWORD=1; COMP_LINE="tenplex res"; COMP_POINT=11
+function=$(complete -p tenplex | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+$function tenplex res tenplex; echo "${COMPREPLY[@]}"
+COMP_WORDS=(tenplex reshard --over); COMP_CWORD=2; COMP_LINE="tenplex reshard --over"; COMP_POINT=22
+$function tenplex --over reshard; echo "${COMPREPLY[@]}"
+"""
+    done = subprocess.run(["bash", "--norc", "-c", probe], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["reshard", "--overwrite"], done
+
+
+def test_closed_pipe_ends_quietly(checkpoint: Path) -> None:
+    command = f"'{program_path()}' inspect --tensors '{checkpoint}' | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_no_progress_line_without_a_terminal(checkpoint: Path, tmp_path: Path) -> None:
+    run = tenplex("reshard", checkpoint, tmp_path / "out", "--format", "dcp")
+    assert "\r" not in run.out + run.err
+    assert run.err == ""
+
+
+def test_output_that_cannot_be_written_is_an_error(checkpoint: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [str(program_path()), "inspect", str(checkpoint)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert "tenplex: error: " in done.stderr

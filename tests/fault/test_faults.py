@@ -1,0 +1,242 @@
+# Copyright The Tenplex Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Kills, ^C, full disks, destinations that exist or cannot be written: the old target stays, or nothing is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from program import MIB, start, tenplex
+from refusal import fingerprint
+from safetensors.torch import load_file, save_file
+
+TENSORS = 24
+
+TARGETS: dict[str, tuple[str, ...]] = {
+    "one-file.safetensors": ("--format", "safetensors"),
+    "devices": ("--format", "safetensors", "--layout", "fsdp", "--to", "fsdp=4"),
+    "model": ("--format", "hf"),
+    "file.pt": ("--format", "torch"),
+    "dcp": ("--format", "dcp", "--layout", "fsdp", "--to", "fsdp=4"),
+}
+
+
+def make_source(path: Path, seed: int, mib_per_tensor: int = 2) -> Path:
+    generator = torch.Generator().manual_seed(seed)
+    raw = {
+        f"layers.{index}.weight": torch.randint(
+            0, 1 << 30, (mib_per_tensor * 256, 1024), dtype=torch.int32, generator=generator
+        )
+        for index in range(TENSORS)
+    }
+    save_file(raw, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def source(inputs: Path) -> Path:
+    return make_source(inputs / "fault-source.safetensors", 1)
+
+
+@pytest.fixture(scope="module")
+def other(inputs: Path) -> Path:
+    """The same names with other values: an old target that must not get mixed with a new one."""
+    return make_source(inputs / "fault-other.safetensors", 2)
+
+
+def equals(checkpoint: Path, original: Path) -> bool:
+    return tenplex("verify", original, checkpoint, exit_code=None).exit_code == 0
+
+
+def run_and_signal(arguments: tuple[object, ...], delay_seconds: float, number: int) -> int:
+    process = start(*arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(delay_seconds)
+    process.send_signal(number)
+    return process.wait(timeout=30)
+
+
+def delays(arguments: tuple[object, ...], target: Path, count: int) -> list[float]:
+    """Moments from the start to a little after the end of an undisturbed run."""
+    seconds = tenplex(*arguments).wall_seconds
+    shutil.rmtree(target) if target.is_dir() else target.unlink()
+    return [seconds * 1.1 * index / count for index in range(count)]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_kill_leaves_nothing_or_all(name: str, source: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "to"
+    folder.mkdir()
+    target = folder / name
+    arguments = ("reshard", source, target, *TARGETS[name])
+    killed = 0
+    for delay in delays(arguments, target, 12):
+        killed += run_and_signal(arguments, delay, signal.SIGKILL) == -signal.SIGKILL
+        if target.exists():
+            assert equals(target, source), f"killed after {delay:.3f} s"
+            shutil.rmtree(target) if target.is_dir() else target.unlink()
+    assert killed >= 4
+    tenplex(*arguments)
+    assert equals(target, source)
+    assert os.listdir(folder) == [name], "leftovers of killed runs"
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_kill_while_overwriting_keeps_old_or_new(name: str, source: Path, other: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "to"
+    folder.mkdir()
+    target = folder / name
+    tenplex("reshard", other, target, *TARGETS[name])
+    arguments = ("reshard", source, target, *TARGETS[name], "--overwrite")
+    seconds = tenplex(*arguments).wall_seconds
+    tenplex("reshard", other, target, *TARGETS[name], "--overwrite")
+    for index in range(10):
+        run_and_signal(arguments, seconds * 1.1 * index / 10, signal.SIGKILL)
+        assert target.exists()
+        assert equals(target, other) or equals(target, source)
+        if not equals(target, other):
+            tenplex("reshard", other, target, *TARGETS[name], "--overwrite")
+    tenplex(*arguments)
+    assert equals(target, source)
+    assert os.listdir(folder) == [name], "leftovers of killed runs"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_leaves_nothing(number: int, source: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "to"
+    folder.mkdir()
+    target = folder / "dcp"
+    arguments = ("reshard", source, target, *TARGETS["dcp"])
+    interrupted = 0
+    for delay in delays(arguments, target, 10)[1:]:
+        code = run_and_signal(arguments, max(delay, 0.02), number)
+        assert code in (0, 130)
+        if code == 0:
+            assert equals(target, source)
+            shutil.rmtree(target)
+        else:
+            interrupted += 1
+            assert os.listdir(folder) == []
+    assert interrupted >= 3
+
+
+@pytest.mark.parametrize("old", ["file", "folder", "empty folder", "dangling link", "checkpoint"])
+def test_existing_destination_is_refused_and_kept(old: str, source: Path, other: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    if old == "file":
+        target.write_text("precious")
+    elif old in ("folder", "empty folder"):
+        target.mkdir()
+        if old == "folder":
+            (target / "thesis.txt").write_text("precious")
+    elif old == "dangling link":
+        target.symlink_to(tmp_path / "nowhere")
+    else:
+        tenplex("reshard", other, target, "--format", "dcp")
+    before = fingerprint(target)
+    run = tenplex("reshard", source, target, "--format", "dcp", exit_code=1)
+    assert "target" in run.err
+    assert "--overwrite" in run.err
+    assert fingerprint(target) == before
+    assert sorted(os.listdir(tmp_path)) == ["target"]
+
+
+def test_overwrite_replaces_a_checkpoint_by_one_of_another_format(source: Path, other: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    tenplex("reshard", other, target, *TARGETS["devices"])
+    tenplex("reshard", source, target, *TARGETS["dcp"], "--overwrite")
+    assert equals(target, source)
+    assert sorted(os.listdir(tmp_path)) == ["target"]
+
+
+def test_destination_that_is_the_source_is_refused(source: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "dcp"
+    tenplex("reshard", source, copy, *TARGETS["dcp"])
+    before = fingerprint(copy)
+    tenplex("reshard", copy, copy, "--format", "dcp", exit_code=1)
+    tenplex("reshard", copy, copy / "inside", "--format", "dcp", "--overwrite", exit_code=1)
+    assert fingerprint(copy) == before
+
+
+def test_destination_in_a_folder_that_is_not_there_is_refused(source: Path, tmp_path: Path) -> None:
+    run = tenplex("reshard", source, tmp_path / "no/such/folder/x", "--format", "dcp", exit_code=1)
+    assert "no/such/folder" in run.err
+    assert os.listdir(tmp_path) == []
+
+
+class Mounted:
+    """A tmpfs of a few MiB at `folder`."""
+
+    def __init__(self, folder: Path, mib: int) -> None:
+        self.folder = folder
+        self._sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        self._run("mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=777", "tmpfs", folder)
+
+    def _run(self, *command: object) -> None:
+        subprocess.run([*self._sudo, *map(str, command)], check=True, capture_output=True)
+
+    def make_read_only(self) -> None:
+        self._run("mount", "-o", "remount,ro", self.folder)
+
+    def unmount(self) -> None:
+        self._run("umount", self.folder)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Mounted]:
+    (tmp_path / "disk").mkdir()
+    try:
+        mounted = Mounted(tmp_path / "disk", 16)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"needs root or sudo to mount a small file system: {error}")
+    yield mounted
+    mounted.unmount()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_full_disk_leaves_nothing(name: str, source: Path, small_disk: Mounted) -> None:
+    run = tenplex("reshard", source, small_disk.folder / name, *TARGETS[name], exit_code=1)
+    assert "space" in run.err or "full" in run.err
+    assert os.listdir(small_disk.folder) == []
+
+
+def test_full_disk_keeps_the_old_target(source: Path, small_disk: Mounted, tmp_path: Path) -> None:
+    save_file({"w": torch.arange(100)}, tmp_path / "small.safetensors")
+    target = small_disk.folder / "target"
+    tenplex("reshard", tmp_path / "small.safetensors", target, *TARGETS["dcp"])
+    before = fingerprint(target)
+    tenplex("reshard", source, target, *TARGETS["dcp"], "--overwrite", exit_code=1)
+    assert fingerprint(target) == before
+    assert os.listdir(small_disk.folder) == ["target"]
+
+
+def test_read_only_destination_is_refused(source: Path, small_disk: Mounted) -> None:
+    small_disk.make_read_only()
+    run = tenplex("reshard", source, small_disk.folder / "x", "--format", "dcp", exit_code=1)
+    assert "read-only" in run.err.lower()
+    assert os.listdir(small_disk.folder) == []
+
+
+def test_source_that_shrinks_meanwhile_is_an_error(source: Path, tmp_path: Path) -> None:
+    """Cut while it is read: an error or, if the run was faster, the whole; never a crash (no SIGBUS)."""
+    for index in range(6):
+        copy = tmp_path / f"{index}.safetensors"
+        shutil.copy(source, copy)
+        process = start("reshard", copy, tmp_path / f"out{index}", "--format", "dcp", stderr=subprocess.DEVNULL)
+        time.sleep(0.01 * (index + 1))
+        os.truncate(copy, MIB)
+        assert process.wait(timeout=30) in (0, 1)
+        if (tmp_path / f"out{index}").exists():
+            assert equals(tmp_path / f"out{index}", source)
+
+
+def test_new_target_is_readable_by_its_library(source: Path, tmp_path: Path) -> None:
+    tenplex("reshard", source, tmp_path / "x.safetensors", "--format", "safetensors")
+    assert torch.equal(load_file(tmp_path / "x.safetensors")["layers.3.weight"], load_file(source)["layers.3.weight"])
