@@ -15,6 +15,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +59,8 @@ struct TensorView {
   Dims strides;               ///< elements, may be any non-negative values
   bool requires_grad = false;
   bool parameter = false;  ///< wrapped in torch.nn.Parameter
+  /// Leaves with the same number, not 0, were one Python object that several names led to.
+  std::uint32_t object = 0;
 
   friend bool operator==(const TensorView&, const TensorView&) = default;
 };
@@ -111,6 +115,26 @@ class StateGraph {
   const ObjectParts& object(NodeId id) const { return objects_[static_cast<std::size_t>(nodes_[id].integer)]; }
   ObjectParts& object(NodeId id) { return objects_[static_cast<std::size_t>(nodes_[id].integer)]; }
 
+  /// How much there is of everything; rollback(mark()) drops what was added in between.
+  struct Mark {
+    std::size_t nodes = 0;
+    std::size_t views = 0;
+    std::size_t objects = 0;
+  };
+  Mark mark() const { return {nodes_.size(), views_.size(), objects_.size()}; }
+  /// Requires: `mark` is of this graph, and nothing left in it refers to what is dropped.
+  void rollback(const Mark& mark);
+
+  /// Calls visit(NodeId&) for every reference that node `id` holds, in order.
+  template <typename Visit>
+  void for_each_edge(NodeId id, Visit&& visit) {
+    visit_edges(*this, id, visit);
+  }
+  template <typename Visit>
+  void for_each_edge(NodeId id, Visit&& visit) const {
+    visit_edges(*this, id, visit);
+  }
+
   /// True for a kGlobal node of that module and name.
   bool is_global(NodeId id, std::string_view module, std::string_view name) const;
 
@@ -118,34 +142,68 @@ class StateGraph {
   bool is_instance(NodeId id, std::string_view module, std::string_view name) const;
 
  private:
+  template <typename Graph, typename Visit>
+  static void visit_edges(Graph& graph, NodeId id, Visit& visit) {
+    for (auto& child : graph.nodes_[id].children) visit(child);
+    if (graph.nodes_[id].kind != NodeKind::kObject) return;
+    auto& parts = graph.object(id);
+    visit(parts.callable);
+    visit(parts.arguments);
+    visit(parts.keyword_arguments);
+    visit(parts.state);
+    for (auto& item : parts.list_items) visit(item);
+    for (auto& item : parts.dict_items) visit(item);
+  }
+
   std::vector<Node> nodes_;
   std::vector<TensorView> views_;
   std::vector<ObjectParts> objects_;
 };
 
-/// A step on the way to a leaf: a dict key (text or integer) or a list index.
+/// A step on the way to a leaf: a dict key as text (an integer key 0 is "0", as in DCP) or a list index.
 struct PathStep {
-  bool is_index = false;  ///< integer key or list index
+  bool is_index = false;  ///< list index
   std::int64_t index = 0;
   std::string key;
 
   friend bool operator==(const PathStep&, const PathStep&) = default;
 };
 
-/// A leaf of the tree in the sense of PyTorch DCP's flatten_state_dict: dicts are opened, lists and tuples only if a
-/// tensor lies somewhere below. Its name joins the steps with '.': ("model", "layers", 0, "w") is "model.layers.0.w".
+/// A leaf of the tree in the sense of PyTorch DCP's flatten_state_dict: dicts are opened; a list is opened if a tensor,
+/// a dict or such a list is in it; everything else is a leaf, tuples too. Its name joins the steps with '.':
+/// ("model", "layers", 0, "w") is "model.layers.0.w".
 struct StateLeaf {
   std::string name;
   std::vector<PathStep> path;
   NodeId node = kNoNode;
 };
 
-/// Leaves in depth-first order. Errors: unsupported for a cycle, for a dict key that is neither text nor integer, and
-/// for two leaves of the same name; the message names the path.
+/// Leaves in depth-first order. A root that is no dict or list is one leaf, "tensor" or "value". Dict subclasses
+/// (OrderedDict, defaultdict, …) count as dicts. An empty dict has no leaves.
+/// Errors: unsupported for a cycle, nesting deeper than 1000, a dict key that is not text, integer, bool or None, for
+/// two leaves of the same name, and for shared containers that expand to far more leaves than there are nodes; the
+/// message names the path.
 Result<std::vector<StateLeaf>> flatten(const StateGraph& graph);
 
-/// True if two sub-graphs mean the same: equal kinds, values and structure; tensors by name of their leaf (TensorId is
-/// not compared).
+/// A name for every tensor below the root: its leaf's name, extended by the way to it where the leaf is a tuple or an
+/// object ("opt.betas.1", "args.state.w"), with "#2", "#3", … appended where a name is taken. A tensor node that is
+/// reached on several ways has the name of the first one. In order of first visit.
+/// Errors: as flatten().
+Result<std::vector<std::pair<NodeId, std::string>>> tensor_names(const StateGraph& graph);
+
+/// Nested dicts and lists with the leaves in them, as DCP's unflatten_state_dict: a text step makes a dict, an index
+/// step a list, missing list items are None. Returns the new root, a dict or (all first steps are indexes) a list.
+/// Errors: corrupt if two leaves claim one place, a leaf lies below another, or list indexes are absurd.
+Result<NodeId> unflatten(StateGraph& graph, std::span<const StateLeaf> leaves);
+
+/// Children of a dict or dict subclass (key, value, …) or nothing if the node is neither.
+std::optional<std::span<const NodeId>> mapping_items(const StateGraph& graph, NodeId node);
+
+/// Items of a list or list subclass, or nothing.
+std::optional<std::span<const NodeId>> list_items(const StateGraph& graph, NodeId node);
+
+/// True if two sub-graphs mean the same: equal kinds, values and structure, floats by their bits; tensors by
+/// tensor_names(), requires_grad and parameter (TensorId, storage and strides are not compared).
 bool equal(const StateGraph& a, NodeId a_node, const StateGraph& b, NodeId b_node);
 
 }  // namespace tenplex
