@@ -21,7 +21,8 @@ struct CopyShape {
   std::int64_t element_bytes = 1;
 };
 
-/// target[Σ i·target_strides] = source[Σ i·source_strides] for every i in extent.
+/// target[Σ i·target_strides] = source[Σ i·source_strides] for every i in extent. Strides may be negative or, in the
+/// source, zero; addresses need no alignment. Requires: the elements of the target do not overlap each other.
 void strided_copy(std::byte* target, const std::byte* source, const CopyShape& shape);
 
 }  // namespace tenplex
