@@ -51,10 +51,11 @@ def _odd(seed: int, index: np.ndarray) -> np.ndarray:
 
 def _lanes(tensor: torch.Tensor) -> np.ndarray:
     size = tensor.element_size()
-    if tensor.dtype == torch.complex32:
-        lane = np.dtype("<u2")
-    else:
-        lane = {1: np.dtype("u1"), 2: np.dtype("<u2")}.get(size, np.dtype("<u4"))
+    lane = "<u4"
+    if size == 1:
+        lane = "u1"
+    elif size == 2 or tensor.dtype == torch.complex32:
+        lane = "<u2"
     return np.frombuffer(raw_bytes(tensor), lane).astype(np.uint64)
 
 

@@ -57,9 +57,10 @@ class Run:
         return json.loads(self.out)
 
     def __str__(self) -> str:
+        timed_out = " (timed out)" if self.timed_out else ""
         return (
             f"tenplex {' '.join(self.arguments)}\n-> exit {self.exit_code} after {self.wall_seconds:.2f} s"
-            f"{' (timed out)' if self.timed_out else ''}\n--- stdout\n{self.out[-4000:]}\n--- stderr\n{self.err[-4000:]}"
+            f"{timed_out}\n--- stdout\n{self.out[-4000:]}\n--- stderr\n{self.err[-4000:]}"
         )
 
 

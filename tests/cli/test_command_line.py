@@ -239,13 +239,16 @@ def test_completion_script_names_every_command(shell: str) -> None:
 
 def test_bash_completes_commands_and_options() -> None:
     script = tenplex("completion", "bash").out
-    probe = script + """
+    probe = (
+        script
+        + """
 COMP_WORDS=(tenplex res); COMP_CWORD=1; COMP_LINE="tenplex res"; COMP_POINT=11
 function=$(complete -p tenplex | sed 's/.*-F \\([^ ]*\\).*/\\1/')
 $function tenplex res tenplex; echo "${COMPREPLY[@]}"
 COMP_WORDS=(tenplex reshard --over); COMP_CWORD=2; COMP_LINE="tenplex reshard --over"; COMP_POINT=22
 $function tenplex --over reshard; echo "${COMPREPLY[@]}"
 """
+    )
     done = subprocess.run(["bash", "--norc", "-c", probe], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["reshard", "--overwrite"], done
 
@@ -265,7 +268,11 @@ def test_no_progress_line_without_a_terminal(checkpoint: Path, tmp_path: Path) -
 def test_output_that_cannot_be_written_is_an_error(checkpoint: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [str(program_path()), "inspect", str(checkpoint)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [str(program_path()), "inspect", str(checkpoint)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     assert done.returncode == 1
     assert "tenplex: error: " in done.stderr

@@ -59,9 +59,7 @@ def test_recut_state_is_the_saved_state(
     tenplex("verify", folder / "checkpoint", target)
 
 
-def test_plain_tensors_load_with_dcp_load(
-    tp_fsdp_run: Path, tmp_path: Path, wrote_by: Callable[[str], None]
-) -> None:
+def test_plain_tensors_load_with_dcp_load(tp_fsdp_run: Path, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
     wrote_by("torch")
     target = recut(tp_fsdp_run / "checkpoint", tmp_path / "out", "--layout", "fsdp", "--to", "fsdp=3")
     expected = training.load_into_plain_tensors(tp_fsdp_run / "checkpoint")

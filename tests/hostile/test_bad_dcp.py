@@ -97,7 +97,10 @@ LIES: dict[str, tuple[Callable[[Metadata], None], tuple[str, ...]]] = {
     "tensor and chunk of 10^18 elements": (grow_to_10_18, (CUT,)),
     "other dtype than the stored item": (change_dtype, (CUT,)),
     "file outside by ..": (lambda m: replace_storage(m, CUT, relative_path="../secret.distcp"), ("..",)),
-    "file outside by an absolute path": (lambda m: replace_storage(m, CUT, relative_path="/etc/passwd"), ("/etc/passwd",)),
+    "file outside by an absolute path": (
+        lambda m: replace_storage(m, CUT, relative_path="/etc/passwd"),
+        ("/etc/passwd",),
+    ),
     "file that is not there": (lambda m: replace_storage(m, CUT, relative_path="__9_9.distcp"), ("__9_9.distcp",)),
     "file is the folder": (lambda m: replace_storage(m, CUT, relative_path="."), ()),
     "item past the end of its file": (lambda m: replace_storage(m, CUT, offset=1 << 40), (CUT,)),
@@ -110,7 +113,10 @@ LIES: dict[str, tuple[Callable[[Metadata], None], tuple[str, ...]]] = {
         (CUT,),
     ),
     "item of no bytes": (lambda m: replace_storage(m, CUT, length=0), (CUT,)),
-    "item shifted by a byte": (lambda m: replace_storage(m, CUT, offset=m.storage_data[storage_of(m, CUT)].offset + 1), (CUT,)),
+    "item shifted by a byte": (
+        lambda m: replace_storage(m, CUT, offset=m.storage_data[storage_of(m, CUT)].offset + 1),
+        (CUT,),
+    ),
     "item under a transform": (lambda m: replace_storage(m, CUT, transform_descriptors=["zstd"]), ("zstd",)),
 }
 

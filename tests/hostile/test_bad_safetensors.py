@@ -43,7 +43,10 @@ LIES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "open brackets only": (blob('{"w":' + '{"a":' * 100_000), ()),
     "entry is a number": (blob('{"w": 5}'), ("w",)),
     "same key twice": (
-        blob('{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"w":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}', EIGHT),
+        blob(
+            '{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"w":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}',
+            EIGHT,
+        ),
         ("w",),
     ),
     "same key twice in an entry": (
@@ -51,7 +54,10 @@ LIES: dict[str, tuple[bytes, tuple[str, ...]]] = {
         ("shape",),
     ),
     "key twice by escape": (
-        blob('{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"\\u0077":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}', EIGHT),
+        blob(
+            '{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"\\u0077":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}',
+            EIGHT,
+        ),
         ("w",),
     ),
     "offset past the end": (blob({"w": entry([4], 0, 16)}, EIGHT), ("w",)),
@@ -175,9 +181,7 @@ def test_index_that_points_outside_is_refused(path: str, model: Path, tmp_path: 
     shard = first_file(model).name
 
     def point(index: dict[str, Any]) -> None:
-        index["weight_map"] = {
-            name: path if file == shard else file for name, file in index["weight_map"].items()
-        }
+        index["weight_map"] = {name: path if file == shard else file for name, file in index["weight_map"].items()}
 
     rewrite_index(model, point)
     assert_refused(model, tmp_path / "to")

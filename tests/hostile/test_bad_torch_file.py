@@ -15,6 +15,7 @@ from makers.pickle_bombs import BOMBS, FOUR_FLOATS, READ_OR_REFUSED, named, prog
 from program import tenplex
 from refusal import assert_refused, read_or_refuse, run_within_limits
 
+
 @pytest.mark.parametrize("bomb", [name for name in BOMBS if name not in READ_OR_REFUSED])
 def test_pickle_bomb_is_refused(bomb: str, tmp_path: Path) -> None:
     source = write_zip(tmp_path / "bomb.pt", BOMBS[bomb])

@@ -26,7 +26,9 @@ def integers(values: tuple[int, ...]) -> bytes:
 
 
 def storage(key: str = "0", count: int = 4, kind: str = "FloatStorage") -> bytes:
-    return b"(" + text("storage") + b"ctorch\n" + kind.encode() + b"\n" + text(key) + text("cpu") + integer(count) + b"tQ"
+    return (
+        b"(" + text("storage") + b"ctorch\n" + kind.encode() + b"\n" + text(key) + text("cpu") + integer(count) + b"tQ"
+    )
 
 
 def tensor(
@@ -102,7 +104,9 @@ BOMBS: dict[str, bytes] = {
     "dict that holds itself": program(b"}q\x01" + text("self") + b"h\x01s"),
     "dicts of 10^12 leaves": program(laughs(12, True)),
     "lists of 10^12 leaves": program(laughs(12, False)),
-    "state that is its own object": program(named(b"cargparse\nNamespace\n)\x81q\x01}" + text("me") + b"h\x01sb" + tensor() + b"0")),
+    "state that is its own object": program(
+        named(b"cargparse\nNamespace\n)\x81q\x01}" + text("me") + b"h\x01sb" + tensor() + b"0")
+    ),
     "storage key with ..": program(named(tensor(stored=storage(key="../../x")))),
     "storage that there is not": program(named(tensor(stored=storage(key="7")))),
     "storage longer than its record": program(named(tensor((5,), stored=storage(count=5)))),
@@ -119,11 +123,15 @@ BOMBS: dict[str, bytes] = {
     "10^18 elements over one": program(named(tensor((10**9, 10**9), (0, 0)))),
     "2^64 elements over one": program(named(tensor((1 << 32, 1 << 32), (0, 0)))),
     "rank 9": program(named(tensor((1,) * 9, (1,) * 9))),
-    "tensor of three arguments": program(named(b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage() + integer(0) + b"tR")),
+    "tensor of three arguments": program(
+        named(b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage() + integer(0) + b"tR")
+    ),
     "one storage as two types": program(
         b"}(" + text("a") + tensor() + text("b") + tensor((2,), stored=storage(count=2, kind="DoubleStorage")) + b"u"
     ),
-    "one storage with two sizes": program(b"}(" + text("a") + tensor() + text("b") + tensor(stored=storage(count=400)) + b"u"),
+    "one storage with two sizes": program(
+        b"}(" + text("a") + tensor() + text("b") + tensor(stored=storage(count=400)) + b"u"
+    ),
     "two leaves of one name": program(
         b"}(" + text("a.b") + tensor() + text("a") + b"}" + text("b") + tensor() + b"s" + b"u"
     ),

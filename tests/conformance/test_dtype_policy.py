@@ -1,0 +1,40 @@
+# Copyright The Tenplex Authors
+# SPDX-License-Identifier: Apache-2.0
+"""`--dtype-policy cast:bf16` against torch's own conversion; without it dtypes stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from compare import assert_same_tensors
+from makers import torch_file
+from program import tenplex
+from safetensors.torch import load_file, save_file
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_cast_rounds_as_torch_does(dtype: torch.dtype, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("safetensors")
+    values = torch_file.random_bits((400, 16), dtype, 3)
+    values[0, :4] = torch.tensor([0.0, -0.0, float("inf"), -float("inf")])
+    integers = torch.arange(9)
+    save_file({"w": values, "count": integers}, tmp_path / "in.safetensors")
+    options = ("--format", "safetensors", "--dtype-policy", "cast:bf16")
+    tenplex("reshard", tmp_path / "in.safetensors", tmp_path / "out.safetensors", *options)
+    found = load_file(tmp_path / "out.safetensors")
+    expected = values.to(torch.bfloat16)
+    number = ~expected.isnan()
+    assert torch.equal(found["w"].isnan(), expected.isnan())
+    assert_same_tensors({"w": expected[number], "count": integers}, {"w": found["w"][number], "count": found["count"]})
+
+
+def test_verify_sees_the_cast(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("safetensors")
+    save_file({"w": torch.linspace(0, 1, 99)}, tmp_path / "in.safetensors")
+    options = ("--format", "dcp", "--dtype-policy", "cast:bf16", "--layout", "fsdp", "--to", "fsdp=2", "--verify")
+    tenplex("reshard", tmp_path / "in.safetensors", tmp_path / "out", *options)
+    run = tenplex("verify", tmp_path / "in.safetensors", tmp_path / "out", exit_code=1)
+    assert "bfloat16" in run.out + run.err

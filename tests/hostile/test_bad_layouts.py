@@ -1,0 +1,119 @@
+# Copyright The Tenplex Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Layouts that are wrong or do not fit: the message names the parameter, the shapes, the rule and its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from refusal import assert_refused, run_within_limits
+from safetensors.torch import save_file
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    save_file({"up.weight": torch.ones(10, 6), "scalar": torch.tensor(1.0)}, tmp_path / "in.safetensors")
+    return tmp_path / "in.safetensors"
+
+
+HEAD = "family: x\nmeshes: {dense: [tp, dp]}\ntensors:\n"
+
+WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
+    "empty": ("", ()),
+    "a list": ("- a\n", ()),
+    "no YAML": ("family: [x\n", ()),
+    "unknown key": (HEAD + "  - match: '*'\n    slize: []\n", ("slize", "line 5")),
+    "unknown key at the top": (HEAD + "  - match: '*'\ncolour: blue\n", ("colour", "line 5")),
+    "key twice": (HEAD + "  - match: '*'\n    match: 'b'\n", ("match",)),
+    "unknown axis": (HEAD + "  - match: '*'\n    slice: [{dim: 0, by: pp}]\n", ("pp", "line 5", "tp")),
+    "axis used twice": (HEAD + "  - match: '*'\n    slice: [{dim: 0, by: tp}, {dim: 1, by: tp}]\n", ("tp", "line 5")),
+    "negative dim": (HEAD + "  - match: '*'\n    slice: [{dim: -1, by: tp}]\n", ("line 5",)),
+    "dim is text": (HEAD + "  - match: '*'\n    slice: [{dim: rows, by: tp}]\n", ("line 5",)),
+    "dim is huge": (HEAD + "  - match: '*'\n    slice: [{dim: 99999999999999999999, by: tp}]\n", ("line 5",)),
+    "no by": (HEAD + "  - match: '*'\n    slice: [{dim: 0}]\n", ("by", "line 5")),
+    "unknown split": (HEAD + "  - match: '*'\n    slice: [{dim: 0, by: tp, split: fair}]\n", ("fair", "line 5")),
+    "unknown mesh": (HEAD + "  - match: '*'\n    mesh: sparse\n", ("sparse", "line 5")),
+    "brace not closed": (HEAD + "  - match: 'a.{layer.b'\n", ("line 4",)),
+    "axis in two places of one mesh": ("family: x\nmeshes: {dense: [tp, tp]}\ntensors: [{match: '*'}]\n", ("tp",)),
+    "anchors": ("family: &a x\nmeshes: {dense: [tp]}\ntensors: [{match: *a}]\n", ()),
+    "nested 100,000 deep": ("family: x\nmeshes: " + "[" * 100_000 + "\n", ()),
+    "binary": ("\x00\x01\x02", ()),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_layout_is_refused_with_its_line(what: str, source: Path, tmp_path: Path) -> None:
+    text, mentions = WRONG[what]
+    layout = tmp_path / "wrong-layout.yaml"
+    layout.write_text(text)
+    run = assert_refused(source, tmp_path / "to", *mentions, options=("--layout", layout, "--to", "tp=2"))
+    assert "wrong-layout" in run.err
+    check = run_within_limits("layouts", "check", layout, exit_code=1)
+    for mention in mentions:
+        assert mention in check.err
+
+
+def test_laughing_yaml_is_refused(source: Path, tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 20)]
+    (tmp_path / "laughs.yaml").write_text("\n".join(lines))
+    assert_refused(source, tmp_path / "to", options=("--layout", tmp_path / "laughs.yaml", "--to", "a=2"))
+
+
+MISFITS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "no such dimension": (
+        "  - match: scalar\n    slice: [{dim: 0, by: tp}]\n  - match: '*'\n",
+        "tp=2",
+        ("scalar", "line 5"),
+    ),
+    "not divisible": (
+        "  - match: up.weight\n    slice: [{dim: 0, by: tp, split: even}]\n  - match: '*'\n",
+        "tp=4",
+        ("up.weight", "10", "4", "line 5"),
+    ),
+    "widths do not add up": (
+        "  - match: up.weight\n    slice: [{dim: 0, by: tp, widths: [4, 5]}]\n  - match: '*'\n",
+        "tp=2",
+        ("up.weight", "10", "line 5"),
+    ),
+    "segments do not add up": (
+        "  - match: up.weight\n    slice: [{dim: 0, by: tp, segments: [3, 4]}]\n  - match: '*'\n",
+        "tp=2",
+        ("up.weight", "10", "line 5"),
+    ),
+    "a tensor without a rule": ("  - match: up.weight\n", "tp=2", ("scalar",)),
+}
+
+
+@pytest.mark.parametrize("what", MISFITS)
+def test_layout_that_does_not_fit_names_tensor_shape_and_line(what: str, source: Path, tmp_path: Path) -> None:
+    rules, sizes, mentions = MISFITS[what]
+    layout = tmp_path / "misfit.yaml"
+    layout.write_text(HEAD + rules)
+    assert_refused(source, tmp_path / "to", *mentions, options=("--layout", layout, "--to", sizes))
+
+
+def test_axis_that_the_layout_lacks_is_named(source: Path, tmp_path: Path) -> None:
+    run = run_within_limits("reshard", source, tmp_path / "x", "--format", "dcp", "--layout", "fsdp", "--to", "tp=2")
+    assert run.exit_code in (1, 2)
+    assert "tp" in run.err
+    assert "fsdp" in run.err
+    assert not (tmp_path / "x").exists()
+
+
+def test_unknown_layout_lists_those_there_are(source: Path, tmp_path: Path) -> None:
+    run = run_within_limits(
+        "reshard", source, tmp_path / "x", "--format", "dcp", "--layout", "nonesuch", "--to", "tp=2"
+    )
+    assert run.exit_code in (1, 2)
+    assert "nonesuch" in run.err
+    assert "hf-llama" in run.err
+
+
+def test_a_million_devices_are_refused_or_done_within_limits(source: Path, tmp_path: Path) -> None:
+    run = run_within_limits(
+        "reshard", source, tmp_path / "x", "--format", "dcp", "--layout", "fsdp", "--to", "fsdp=1000000000"
+    )
+    assert run.exit_code in (1, 2)
+    assert not (tmp_path / "x").exists()
