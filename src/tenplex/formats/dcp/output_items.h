@@ -1,0 +1,57 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a DCP folder that is being written holds, before any byte of it exists.
+//
+//   leaf   one name of the state dict: a tensor, or an object that torch.save wrote ("byte item")
+//   item   one stored thing in one data file: a chunk of a tensor, or a byte item
+//
+// A leaf's items are a run. Two leaves that are one tensor (tied weights) share their run, so the bytes are written
+// once.
+//
+// Value types. Threads: as any value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tenplex/base/ids.h"
+#include "tenplex/formats/state/state_graph.h"
+#include "tenplex/ptc/collection.h"
+
+namespace tenplex::dcp {
+
+struct OutputLeaf {
+  std::string name;
+  std::vector<PathStep> path;  ///< empty: the name itself is the only step
+  bool is_tensor = false;
+  bool requires_grad = false;
+  TensorId tensor;
+  std::int64_t first_item = 0;
+  std::int64_t item_count = 0;
+};
+
+struct OutputItem {
+  std::int64_t offset = 0;  ///< in its file
+  std::int64_t length = 0;
+  std::int64_t shard = 0;  ///< of the leaf's tensor
+  std::int32_t piece = 0;
+  std::int32_t file = 0;
+};
+
+struct OutputItems {
+  std::vector<std::string> files;  ///< relative paths
+  std::vector<OutputLeaf> leaves;
+  std::vector<OutputItem> items;
+  const Collection* target = nullptr;
+
+  /// The box of a tensor's item. Uses `*scratch`.
+  Box box_of(const OutputLeaf& leaf, const OutputItem& item, SubTensor* scratch) const {
+    target->shard(leaf.tensor, item.shard, scratch);
+    if (scratch->pieces.empty()) return Box::whole(target->tensors()[leaf.tensor.index()].shape);
+    return scratch->pieces[static_cast<std::size_t>(item.piece)].box;
+  }
+};
+
+}  // namespace tenplex::dcp
