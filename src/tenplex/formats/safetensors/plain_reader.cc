@@ -50,11 +50,17 @@ Result<const ByteSource*> PlainReader::file(std::int32_t index) const {
   return file.source.get();
 }
 
-Result<ChunkLocation> PlainReader::locate(std::size_t index) const {
-  const Chunk chunk = info_.chunks[index];
+std::int64_t PlainReader::file_size(std::int32_t index) const {
+  return (*opened_.lock())[static_cast<std::size_t>(index)].size_bytes;
+}
+
+Dims PlainReader::strides_of(std::size_t index) const {
   const auto found = strides_.find(index);
-  return ChunkLocation{chunk.position, found == strides_.end() ? row_major_strides(chunk.box.extent) : found->second,
-                       std::nullopt};
+  return found == strides_.end() ? row_major_strides(info_.chunks[index].box.extent) : found->second;
+}
+
+Result<ChunkLocation> PlainReader::locate(std::size_t index) const {
+  return ChunkLocation{info_.chunks[index].position, strides_of(index), std::nullopt};
 }
 
 Result<std::string> PlainReader::read_extra_file(const ExtraFile& file) const {

@@ -29,15 +29,21 @@ class PlainReader final : public CheckpointReader {
   /// Where extra files lie, if not in the folder.
   void set_extra_folder(std::string folder) { extra_folder_ = std::move(folder); }
 
-  /// Opens a file below the folder (or the path `name`, shown as `shown`), reads its header and closes it again.
-  /// The file gets the next index in info().files. Errors: as read_header(), and those of opening.
+  /// Opens a file below the folder, reads its header and closes it again. The file gets the next index in info().files.
+  /// Errors: as read_header(), and those of opening.
   Result<Header> add_file(const std::string& name, std::int64_t max_metadata_bytes);
+  /// The same with the file at `path`, listed by its last component. Requires: the folder is "".
   Result<Header> add_single_file(const std::string& path, std::int64_t max_metadata_bytes);
+  /// Size of a file that was added.
+  std::int64_t file_size(std::int32_t index) const;
 
   /// The whole tensor in a file that was added.
   void add_whole(TensorId tensor, DeviceId device, std::int32_t file, std::int64_t position);
   /// A box; `strides` only where they are not row-major.
   void add_box(const Chunk& chunk, const Dims& strides);
+
+  /// Strides of a chunk that was added.
+  Dims strides_of(std::size_t index) const;
 
   // ── CheckpointReader ──
 

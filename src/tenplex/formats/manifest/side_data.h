@@ -1,0 +1,47 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a checkpoint holds beside its tensors, as members of a JSON object: in the `tenplex` entry of a safetensors
+// file's metadata and in manifests alike.
+//
+//   "aliases":{"lm_head.weight":"wte.weight"}, "extra_files":[["config.json",512]], "state":{…}
+//
+// An alias is a tensor that is another one: same bytes, stored once.
+// Pure functions. Threads: safe together. Source: docs/formats/manifest.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenplex/base/result.h"
+#include "tenplex/formats/checkpoint.h"
+#include "tenplex/formats/manifest/json_reader.h"
+#include "tenplex/formats/manifest/json_writer.h"
+
+namespace tenplex {
+
+struct SideData {
+  std::vector<std::pair<std::string, std::string>> aliases;  ///< name, name of the stored tensor
+  std::vector<ExtraFile> extra_files;
+  std::string state_json;  ///< for decode_state(); empty where there is no tree
+
+  bool empty() const { return aliases.empty() && extra_files.empty() && state_json.empty(); }
+};
+
+void append_side_members(JsonWriter& json, const SideData& side);
+
+/// Reads the value of member `key` if it is one of these; false (and nothing read) if not.
+/// Errors: corrupt, also for an extra file whose path leaves its folder.
+Result<bool> read_side_member(JsonReader& json, std::string_view key, SideData* side);
+
+/// Appends the aliases' tensors to `tensors`, with the infos of those they stand for; `sources` gets one id per alias.
+/// Errors: corrupt if a name is taken, or the tensor it stands for is not there or an alias itself.
+Result<void> add_alias_tensors(const SideData& side, std::vector<TensorInfo>* tensors, std::vector<TensorId>* sources);
+
+/// For every tensor of `target` the first tensor that it is the same view of, by the state of the source and with the
+/// same dtype, shape and cut in the target; itself for all others. Empty tensors stand for themselves.
+std::vector<TensorId> find_aliases(const CheckpointInfo& source, const Collection& target);
+
+}  // namespace tenplex

@@ -1,0 +1,136 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/safetensors/side_metadata.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tenplex::safetensors {
+namespace {
+
+constexpr std::int64_t kVersion = 1;
+
+/// Chunks of every alias, at the places of the tensor that it stands for.
+void add_alias_chunks(const std::vector<TensorId>& sources, std::size_t first_alias, PlainReader* reader) {
+  if (sources.empty()) return;
+  std::vector<std::vector<TensorId>> aliases(first_alias);
+  for (std::size_t k = 0; k < sources.size(); ++k) aliases[sources[k].index()].push_back(TensorId(first_alias + k));
+  const std::size_t stored = reader->info().chunks.size();
+  for (std::size_t index = 0; index < stored; ++index) {
+    Chunk chunk = reader->info().chunks[index];
+    const Dims strides = reader->strides_of(index);
+    for (const TensorId alias : aliases[chunk.tensor.index()]) {
+      chunk.tensor = alias;
+      reader->add_box(chunk, strides);
+    }
+  }
+}
+
+Result<std::string> read_object_file(FileSystem& files, const std::string& folder, const ObjectFile& file) {
+  if (folder.empty())
+    return invalid_argument("the checkpoint keeps objects in files of their own; --objects DIR says where they are");
+  TENPLEX_ASSIGN_OR_RETURN(const auto source, files.open_below(folder, file.path));
+  if (source->size() != file.size_bytes)
+    return corrupt(fmt::format("expected {} bytes, found {}", file.size_bytes, source->size()));
+  return read_string(*source, 0, source->size());
+}
+
+/// A tensor that the tree does not name would be lost in formats that keep the tree only.
+void note_tensors_outside_state(CheckpointInfo* info) {
+  std::vector<bool> named(info->tensors.size());
+  for (NodeId id = 0; id < info->state.size(); ++id) {
+    const NodeKind kind = info->state[id].kind;
+    if (kind == NodeKind::kTensor || kind == NodeKind::kStorage) named[info->state.view(id).tensor.index()] = true;
+  }
+  const auto missing = std::count(named.begin(), named.end(), false);
+  if (missing == 0) return;
+  const auto first = static_cast<std::size_t>(std::find(named.begin(), named.end(), false) - named.begin());
+  info->problems.push_back(
+      fmt::format("{} tensors are not in the stored tree, the first is '{}'", missing, info->tensors[first].name));
+}
+
+}  // namespace
+
+std::string encode_side_metadata(const SideData& side) {
+  std::string text;
+  JsonWriter json(&text);
+  json.begin_object();
+  json.key("version");
+  json.value(kVersion);
+  json.key("oldest_reader");
+  json.value(kVersion);
+  append_side_members(json, side);
+  json.end_object();
+  return text;
+}
+
+Result<SideData> decode_side_metadata(std::string_view text) {
+  SideData side;
+  std::int64_t oldest_reader = -1;
+  JsonReader json(text);
+  TENPLEX_TRY(json.begin_object());
+  for (;;) {
+    std::string_view key;
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
+    if (!more) break;
+    if (key == "oldest_reader") {
+      TENPLEX_ASSIGN_OR_RETURN(oldest_reader, json.integer());
+      if (oldest_reader > kVersion)
+        return unsupported(
+            fmt::format("the file needs a reader of version {}, this is version {}", oldest_reader, kVersion));
+      continue;
+    }
+    TENPLEX_ASSIGN_OR_RETURN(const bool known, read_side_member(json, key, &side));
+    if (!known) TENPLEX_TRY(json.skip());
+  }
+  TENPLEX_TRY(json.finish());
+  if (oldest_reader < 1) return corrupt("the file does not say which reader it needs");
+  return side;
+}
+
+Metadata outgoing_metadata(const CheckpointInfo& source) {
+  Metadata metadata;
+  bool has_format = false;
+  for (const auto& [key, text] : source.metadata) {
+    if (key == kSideKey || key.starts_with("DCP_")) continue;
+    has_format = has_format || key == "format";
+    metadata.emplace_back(key, text);
+  }
+  if (!has_format) metadata.emplace(metadata.begin(), "format", "pt");
+  return metadata;
+}
+
+Result<void> apply_side_data(const SideData& side, FileSystem& files, const std::string& objects_folder,
+                             PlainReader* reader) {
+  CheckpointInfo& info = reader->mutable_info();
+  const std::size_t first_alias = info.tensors.size();
+  std::vector<TensorId> sources;
+  TENPLEX_TRY(add_alias_tensors(side, &info.tensors, &sources));
+  add_alias_chunks(sources, first_alias, reader);
+  for (const ExtraFile& file : side.extra_files) info.extra_files.push_back(file);
+  if (side.state_json.empty()) return {};
+  JsonReader json(side.state_json);
+  StateJsonSource source;
+  source.tensors = info.tensors;
+  source.read_object = [&](const ObjectFile& file) { return read_object_file(files, objects_folder, file); };
+  TENPLEX_ASSIGN_OR_RETURN(info.state, decode_state(json, source).with_context("the stored tree"));
+  note_tensors_outside_state(&info);
+  return {};
+}
+
+void add_metadata(const Metadata& metadata, const std::string& file, CheckpointInfo* info) {
+  for (const auto& [key, text] : metadata) {
+    if (key == kSideKey) continue;
+    const auto found = std::find_if(info->metadata.begin(), info->metadata.end(),
+                                    [&](const auto& entry) { return entry.first == key; });
+    if (found == info->metadata.end()) {
+      info->metadata.emplace_back(key, text);
+    } else if (found->second != text) {
+      info->problems.push_back(
+          fmt::format("{}: metadata '{}' differs from that of another file, which is kept", file, key));
+    }
+  }
+}
+
+}  // namespace tenplex::safetensors

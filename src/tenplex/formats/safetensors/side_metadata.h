@@ -1,0 +1,40 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The `tenplex` entry of a safetensors file's `__metadata__`: JSON text with the file's SideData.
+//
+//   "tenplex": "{\"version\":1,\"oldest_reader\":1,\"aliases\":{…},\"state\":{…}}"
+//
+// Pure functions, except where objects are read. Threads: safe together.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tenplex/formats/manifest/side_data.h"
+#include "tenplex/formats/manifest/state_json.h"
+#include "tenplex/formats/safetensors/header.h"
+#include "tenplex/formats/safetensors/plain_reader.h"
+
+namespace tenplex::safetensors {
+
+inline constexpr std::string_view kSideKey = "tenplex";
+
+std::string encode_side_metadata(const SideData& side);
+
+/// Errors: corrupt; unsupported for a newer version.
+Result<SideData> decode_side_metadata(std::string_view text);
+
+/// The source's free text for a file that we write: without what describes the source's own cut, with "format": "pt"
+/// unless it says otherwise (transformers wants it).
+Metadata outgoing_metadata(const CheckpointInfo& source);
+
+/// Applies side data to a reader whose stored tensors and chunks are complete: adds aliases with their chunks, extra
+/// files, and the state, whose objects lie in `objects_folder` ("" = not given).
+Result<void> apply_side_data(const SideData& side, FileSystem& files, const std::string& objects_folder,
+                             PlainReader* reader);
+
+/// Adds `metadata` to the reader's, except the side key. Keys that another file gave another text become a problem.
+void add_metadata(const Metadata& metadata, const std::string& file, CheckpointInfo* info);
+
+}  // namespace tenplex::safetensors

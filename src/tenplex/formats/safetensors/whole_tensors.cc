@@ -1,0 +1,50 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/safetensors/whole_tensors.h"
+
+#include <algorithm>
+
+namespace tenplex::safetensors {
+
+bool all_whole(const Collection& collection) {
+  SubTensor shard;
+  for (std::size_t index = 0; index < collection.tensors().size(); ++index) {
+    const TensorInfo& tensor = collection.tensors()[index];
+    if (size_bytes(tensor) == 0) continue;
+    if (collection.shard_count(TensorId(index)) != 1) return false;
+    collection.shard(TensorId(index), 0, &shard);
+    if (shard.pieces.size() != 1 || shard.pieces[0].box != Box::whole(tensor.shape)) return false;
+  }
+  return true;
+}
+
+Segment whole_segment(const Collection& collection, TensorId tensor) {
+  const TensorInfo& info = collection.tensors()[tensor.index()];
+  Segment segment{Segment::Kind::kShard, tensor, 0, 0, size_bytes(info)};
+  if (segment.size_bytes == 0) return segment;
+  SubTensor shard;
+  collection.shard(tensor, 0, &shard);
+  if (shard != whole_tensor(info.shape)) segment.kind = Segment::Kind::kPiece;
+  return segment;
+}
+
+std::vector<TensorId> stored_order(const Collection& collection, const std::vector<TensorId>& aliases) {
+  std::vector<TensorId> order;
+  for (std::size_t index = 0; index < aliases.size(); ++index)
+    if (aliases[index] == TensorId(index)) order.push_back(TensorId(index));
+  std::stable_sort(order.begin(), order.end(), [&](TensorId a, TensorId b) {
+    return bit_width(collection.tensors()[a.index()].dtype) > bit_width(collection.tensors()[b.index()].dtype);
+  });
+  return order;
+}
+
+std::vector<std::pair<std::string, std::string>> alias_names(const Collection& collection,
+                                                             const std::vector<TensorId>& aliases) {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (std::size_t index = 0; index < aliases.size(); ++index)
+    if (aliases[index] != TensorId(index))
+      names.emplace_back(collection.tensors()[index].name, collection.tensors()[aliases[index].index()].name);
+  return names;
+}
+
+}  // namespace tenplex::safetensors
