@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from program import program_path
 
 _written_by: dict[str, list[str]] = {}

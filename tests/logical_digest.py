@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+
 from compare import raw_bytes
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from program import ROOT, program_path, tenplex
 from safetensors.torch import save_file
+
+from program import ROOT, program_path, tenplex
 
 COMMANDS = (
     (),

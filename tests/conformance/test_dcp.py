@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.filesystem import FileSystemReader
+
 from compare import assert_same_tensors, assert_same_tree
 from makers import training
 from makers.launch import run_ranks
 from program import tenplex, tenplex_json
-from torch.distributed.checkpoint.filesystem import FileSystemReader
 
 LAYOUTS = Path(__file__).parents[2] / "examples/layouts"
 

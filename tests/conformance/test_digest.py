@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+
 from compare import raw_bytes
 from logical_digest import digest
 from makers import torch_file
 from program import ROOT, tenplex, tenplex_json
-from safetensors.torch import load_file, save_file
 
 
 def digests(path: Path) -> dict[str, str]:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+
 from compare import assert_same_tensors
 from makers import torch_file
 from program import tenplex
-from safetensors.torch import load_file, save_file
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
+
 from compare import assert_same_tensors
 from makers import torch_file
 from program import ROOT, tenplex
-from safetensors.torch import load_file
 
 LAYOUT = ROOT / "examples/layouts/zero-flat.yaml"
 ALIGNMENT = 4

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
+
 from compare import assert_same_tensors, raw_bytes
 from makers import training
 from makers.hugging_face import FAMILIES, load_model, logits, packaged_model, stored_tensors
 from program import tenplex
-from safetensors.torch import load_file
 
 LAYOUTS = Path(__file__).parents[2] / "examples/layouts"
 ROWS = ("q_proj.weight", "k_proj.weight", "v_proj.weight", "q_proj.bias", "gate_proj.weight", "up_proj.weight")

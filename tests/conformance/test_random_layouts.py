@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 import safetensors
 import torch
-from compare import assert_same_tensors, raw_bytes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from compare import assert_same_tensors, raw_bytes
 from logical_digest import digest
 from makers.torch_file import DTYPES, SAFETENSORS_CANNOT_HOLD, random_bits
 from makers.training import load_into_plain_tensors
 from program import tenplex, tenplex_json
-from safetensors.torch import load_file, save_file
 
 STORABLE = [dtype for dtype in DTYPES if dtype not in SAFETENSORS_CANNOT_HOLD]
 PADDING = -1

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file
+
 from compare import TreeComparison, assert_same_tensors, assert_same_tree
 from makers import torch_file, training
 from program import tenplex, tenplex_json
-from safetensors import safe_open
-from safetensors.torch import load_file
 
 
 def assert_same_file(expected: Any, path: Path) -> TreeComparison:

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+
 from program import MIB, start, tenplex
 from refusal import fingerprint
-from safetensors.torch import load_file, save_file
 
 TENSORS = 24
 

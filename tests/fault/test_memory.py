@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
-from program import MIB, Limits, Run, tenplex
 from safetensors.torch import save_file
+
+from program import MIB, Limits, Run, tenplex
 
 BUDGET_MIB = 16
 TARGETS: dict[str, tuple[str, ...]] = {

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, MetadataIndex
+
 from makers.pickle_bombs import BOMBS, READ_OR_REFUSED
 from program import tenplex
 from refusal import assert_refused, read_or_refuse
-from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, MetadataIndex
 
 CUT = "model.words.weight"
 

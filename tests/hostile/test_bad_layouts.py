@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from refusal import assert_refused, run_within_limits
 from safetensors.torch import save_file
+
+from refusal import assert_refused, run_within_limits
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from refusal import assert_refused, read_or_refuse
 from safetensors.torch import save_file
+
+from refusal import assert_refused, read_or_refuse
 
 
 def blob(header: str | bytes | dict[str, Any], data: bytes = b"", length: int | None = None) -> bytes:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from makers import torch_file
 from makers.pickle_bombs import BOMBS, FOUR_FLOATS, READ_OR_REFUSED, named, program, tensor, write_zip
 from program import tenplex
