@@ -107,10 +107,11 @@ def test_objects_are_refused_by_safetensors_without_a_place_for_them(
     nested_file: Path, tmp_path: Path, wrote_by: Callable[[str], None]
 ) -> None:
     wrote_by("torch")
-    state = {"w": torch_file.random_bits((3,), torch_file.DTYPES[0], 1), "args": torch_file.nested_state()["args"]}
+    state = {"w": torch_file.random_bits((3,), torch_file.DTYPES[0], 1), "random": torch_file.random_state()}
     source = torch_file.save(state, tmp_path / "in.pt")
     run = tenplex("reshard", source, tmp_path / "out.safetensors", "--format", "safetensors", exit_code=1)
     assert "--objects" in run.err
+    assert "random" in run.err
     assert not (tmp_path / "out.safetensors").exists()
 
 
