@@ -20,7 +20,7 @@ from program import ROOT, tenplex, tenplex_json
 
 
 def digests(path: Path) -> dict[str, str]:
-    return {tensor["name"]: tensor["digest"] for tensor in tenplex_json("digest", path)["tensors"]}
+    return dict(tenplex_json("digest", path)["tensors"])
 
 
 @pytest.fixture(scope="module")

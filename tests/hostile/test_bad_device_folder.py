@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+
 from program import tenplex
 from refusal import assert_refused, read_or_refuse
-from safetensors.torch import load_file, save_file
 
 LAYOUT = """family: half
 meshes: {dense: [tp]}
