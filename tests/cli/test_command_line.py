@@ -238,7 +238,7 @@ def test_completion_script_names_every_command(shell: str) -> None:
         assert command in script
 
 
-def test_bash_completes_commands_and_options() -> None:
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
     script = tenplex("completion", "bash").out
     probe = (
         script
@@ -250,7 +250,7 @@ COMP_WORDS=(tenplex reshard --over); COMP_CWORD=2; COMP_LINE="tenplex reshard --
 $function tenplex --over reshard; echo "${COMPREPLY[@]}"
 """
     )
-    done = subprocess.run(["bash", "--norc", "-c", probe], capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "--norc", "-c", probe], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.stdout.split() == ["reshard", "--overwrite"], done
 
 
