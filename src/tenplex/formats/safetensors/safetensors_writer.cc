@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "tenplex/formats/manifest/manifest.h"
 #include "tenplex/formats/manifest/side_data.h"
@@ -57,12 +59,12 @@ Result<OutputPlan> SafetensorsWriter::prepare_file() {
   std::vector<TensorInfo> tensors;
   for (const TensorId tensor : stored_order(*request_.target, aliases_)) {
     tensors.push_back(request_.target->tensors()[tensor.index()]);
-    file.segments.push_back(whole_segment(*request_.target, tensor));
+    if (size_bytes(tensors.back()) > 0) file.segments.push_back(whole_segment(*request_.target, tensor));
   }
   TENPLEX_ASSIGN_OR_RETURN(single_header_, build_header(tensors, metadata_));
   file.segments[0].size_bytes = std::int64_t(single_header_.size());
   add_objects(std::move(state), true, &plan);
-  if (has_folder) add_extra_files(true, &plan);
+  if (has_folder) TENPLEX_TRY(add_extra_files(true, &plan));
   return plan;
 }
 
@@ -77,7 +79,7 @@ Result<OutputPlan> SafetensorsWriter::prepare_folder() {
     sizes.push_back(size);
   }
   TENPLEX_TRY(add_manifest(std::move(sizes), &plan));
-  add_extra_files(false, &plan);
+  TENPLEX_TRY(add_extra_files(false, &plan));
   return plan;
 }
 
@@ -143,6 +145,7 @@ Result<std::int64_t> SafetensorsWriter::add_device_file(std::size_t device, Outp
   std::int64_t size = file.segments[0].size_bytes;
   for (std::size_t k = 0; k < tensors.size(); ++k) {
     const Entry& entry = devices_[device][k];
+    if (size_bytes(tensors[k]) == 0) continue;
     file.segments.push_back({Segment::Kind::kShard, entry.tensor, 0, entry.shard, size_bytes(tensors[k])});
     size += file.segments.back().size_bytes;
   }
@@ -197,14 +200,20 @@ void SafetensorsWriter::add_objects(EncodedState state, bool in_objects_folder, 
   }
 }
 
-void SafetensorsWriter::add_extra_files(bool in_objects_folder, OutputPlan* plan) const {
+Result<void> SafetensorsWriter::add_extra_files(bool in_objects_folder, OutputPlan* plan) const {
   const std::vector<ExtraFile>& extra = request_.source->extra_files;
+  std::set<std::string, std::less<>> taken = {std::string(kManifestName)};
+  for (const OutputFile& file : plan->files) taken.insert(file.path);
   for (std::size_t k = 0; k < extra.size(); ++k) {
+    if (!taken.insert(extra[k].path).second)
+      return unsupported(fmt::format("the source has a file '{}' of its own, whose name is needed", extra[k].path));
     OutputFile& file = plan->files.emplace_back();
     file.path = extra[k].path;
     file.in_objects_folder = in_objects_folder;
-    file.segments.push_back({Segment::Kind::kExtra, TensorId(), 0, std::int64_t(k), extra[k].size_bytes});
+    if (extra[k].size_bytes > 0)
+      file.segments.push_back({Segment::Kind::kExtra, TensorId(), 0, std::int64_t(k), extra[k].size_bytes});
   }
+  return {};
 }
 
 Result<std::string> SafetensorsWriter::literal(std::int32_t file, std::size_t segment,

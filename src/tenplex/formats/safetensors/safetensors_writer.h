@@ -46,7 +46,7 @@ class SafetensorsWriter final : public CheckpointWriter {
   Result<EncodedState> encode_tree(bool single_file) const;
   Result<void> add_manifest(std::vector<std::int64_t> file_sizes, OutputPlan* plan);
   void add_objects(EncodedState state, bool in_objects_folder, OutputPlan* plan);
-  void add_extra_files(bool in_objects_folder, OutputPlan* plan) const;
+  Result<void> add_extra_files(bool in_objects_folder, OutputPlan* plan) const;
 
   WriteRequest request_;
   std::vector<TensorId> aliases_;            // see find_aliases()

@@ -21,7 +21,6 @@ bool all_whole(const Collection& collection) {
 Segment whole_segment(const Collection& collection, TensorId tensor) {
   const TensorInfo& info = collection.tensors()[tensor.index()];
   Segment segment{Segment::Kind::kShard, tensor, 0, 0, size_bytes(info)};
-  if (segment.size_bytes == 0) return segment;
   SubTensor shard;
   collection.shard(tensor, 0, &shard);
   if (shard != whole_tensor(info.shape)) segment.kind = Segment::Kind::kPiece;

@@ -15,7 +15,7 @@ namespace tenplex::safetensors {
 /// True if every tensor has one shard, and one piece of it is the whole tensor (or the tensor is empty).
 bool all_whole(const Collection& collection);
 
-/// The data of a whole tensor, without padding. Requires: all_whole(collection).
+/// The data of a whole tensor, without padding. Requires: all_whole(collection), and it is not empty.
 Segment whole_segment(const Collection& collection, TensorId tensor);
 
 /// Tensors that stand for themselves, those of wider elements first, else in the collection's order.

@@ -1,0 +1,62 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "tenplex/formats/hf/hf_format.h"
+#include "tenplex/formats/safetensors/safetensors_format.h"
+
+namespace tenplex {
+namespace {
+
+constexpr std::size_t kSeenNames = 5;  // listed in an error
+
+/// What a person would see there: "a file of 12 bytes", "a folder with 'a', 'b' and 3 more".
+std::string describe(FileSystem& files, const std::string& path) {
+  const auto entries = files.list(path);
+  if (!entries) {
+    const auto source = files.open(path);
+    return source ? fmt::format("a file of {} bytes", (*source)->size()) : "something that cannot be opened";
+  }
+  if (entries->empty()) return "an empty folder";
+  std::string text = "a folder with";
+  for (std::size_t k = 0; k < entries->size() && k < kSeenNames; ++k)
+    text += fmt::format("{} '{}'", k == 0 ? "" : ",", (*entries)[k].name);
+  if (entries->size() > kSeenNames) text += fmt::format(" and {} more", entries->size() - kSeenNames);
+  return text;
+}
+
+std::string format_names() {
+  std::string names;
+  for (const Format& format : formats()) {
+    if (!names.empty()) names += ", ";
+    names += format.name;
+  }
+  return names;
+}
+
+}  // namespace
+
+std::span<const Format> formats() {
+  static const std::array kFormats = {hf_format(), safetensors_format()};
+  return kFormats;
+}
+
+Result<std::unique_ptr<CheckpointReader>> open_checkpoint(FileSystem& files, const std::string& path,
+                                                          const ReadOptions& options) {
+  TENPLEX_TRY(files.status(path));
+  for (const Format& format : formats())
+    if (format.detect(files, path)) return format.open(files, path, options);
+  return unsupported(fmt::format("{}: none of the formats {}: {}", path, format_names(), describe(files, path)));
+}
+
+Result<const Format*> find_format(std::string_view name) {
+  for (const Format& format : formats())
+    if (format.name == name) return &format;
+  return invalid_argument(fmt::format("unknown format '{}', expected one of {}", name, format_names()));
+}
+
+}  // namespace tenplex
