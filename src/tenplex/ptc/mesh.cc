@@ -14,17 +14,14 @@ namespace tenplex {
 namespace {
 
 Result<void> check_sizes(const MeshSizes& sizes) {
-  std::int64_t product = 1;
   for (std::size_t index = 0; index < sizes.size(); ++index) {
     const auto& [axis, size] = sizes[index];
     if (size < 1)
       return invalid_argument(fmt::format("mesh axis '{}': expected a size of at least 1, found {}", axis, size));
+    if (size > kMaxDevices)
+      return out_of_range(fmt::format("mesh axis '{}' has more than {} devices", axis, kMaxDevices));
     for (std::size_t other = 0; other < index; ++other)
       if (sizes[other].first == axis) return invalid_argument(fmt::format("mesh axis '{}' is given twice", axis));
-    const auto next = checked_mul(product, size);
-    if (!next || *next > kMaxDevices)
-      return out_of_range(fmt::format("mesh '{}' has more than {} devices", to_string(sizes), kMaxDevices));
-    product = *next;
   }
   return {};
 }

@@ -28,7 +28,7 @@ inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 using MeshSizes = std::vector<std::pair<std::string, std::int64_t>>;
 
 /// Reads "tp=2,pp=2"; "" names no axis. Errors: invalid_argument for anything else, an axis given twice or a size below
-/// 1; out_of_range for a product above kMaxDevices.
+/// 1; out_of_range for a size above kMaxDevices. (Products are checked per mesh, by make_meshes().)
 Result<MeshSizes> parse_mesh_sizes(std::string_view text);
 
 /// "tp=2,pp=2".

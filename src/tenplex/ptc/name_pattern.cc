@@ -64,6 +64,17 @@ bool NamePattern::has_capture(std::string_view word) const {
   });
 }
 
+bool NamePattern::has_literals(std::string_view name) const {
+  std::size_t at = 0;
+  for (const Token& token : tokens_) {
+    if (token.kind != Kind::kLiteral) continue;
+    at = name.find(token.text, at);
+    if (at == std::string_view::npos) return false;
+    at += token.text.size();
+  }
+  return true;
+}
+
 void NamePattern::advance(const Token& token, std::string_view name, const std::vector<Reached>& from,
                           std::vector<Reached>* to) {
   for (std::size_t index = 0; index < from.size(); ++index) {
@@ -101,6 +112,7 @@ std::optional<NamePattern::Captures> NamePattern::match(std::string_view name) c
   const Token& last = tokens_.back();
   if (first.kind == Kind::kLiteral && !name.starts_with(first.text)) return std::nullopt;
   if (last.kind == Kind::kLiteral && !name.ends_with(last.text)) return std::nullopt;
+  if (!has_literals(name)) return std::nullopt;
   std::vector<std::vector<Reached>> reached(tokens_.size() + 1);
   reached[0].push_back({0, 0});
   for (std::size_t token = 0; token < tokens_.size(); ++token) {

@@ -57,6 +57,8 @@ class NamePattern {
     std::size_t end;
     std::size_t previous;
   };
+  // Do the literals occur in this order? Cheap, and false for most names.
+  bool has_literals(std::string_view name) const;
   static void advance(const Token& token, std::string_view name, const std::vector<Reached>& from,
                       std::vector<Reached>* to);
 

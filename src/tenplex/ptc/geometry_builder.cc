@@ -1,0 +1,216 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/ptc/geometry_builder.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tenplex/base/checked.h"
+
+namespace tenplex {
+namespace {
+
+void append(const std::vector<std::int64_t>& values, std::vector<std::int64_t>* key) {
+  key->push_back(static_cast<std::int64_t>(values.size()));
+  key->insert(key->end(), values.begin(), values.end());
+}
+
+void append(const Cut& cut, std::vector<std::int64_t>* key) {
+  if (const auto* dim = std::get_if<DimCut>(&cut)) {
+    key->insert(key->end(), {0, dim->dim, dim->parts, static_cast<std::int64_t>(dim->split.kind), dim->interleave,
+                             dim->local_interleave});
+    append(dim->split.widths, key);
+    append(dim->segments, key);
+  } else {
+    const FlatCut& flat = *std::get_if<FlatCut>(&cut);
+    key->insert(key->end(), {1, flat.parts, static_cast<std::int64_t>(flat.split.kind), flat.padded ? 1 : 0,
+                             flat.bucket_offset, flat.bucket_size});
+  }
+}
+
+std::string mesh_text(const Mesh& mesh) {
+  std::string text;
+  for (const Mesh::Axis& axis : mesh.axes())
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, axis.size);
+  return text;
+}
+
+}  // namespace
+
+std::string GeometryBuilder::describe(const TensorInfo& tensor, const TensorMatch& match) const {
+  return fmt::format("tensor '{}' of shape {} on mesh '{}' ({}), {}", tensor.name, to_string(tensor.shape),
+                     meshes_[match.rule->mesh].name(), mesh_text(meshes_[match.rule->mesh]),
+                     describe_rule(layout_, *match.rule));
+}
+
+Result<GeometryBuilder::Geometries> GeometryBuilder::build(std::span<TensorInfo> tensors,
+                                                           std::span<const TensorMatch> matches) {
+  TENPLEX_TRY(count_captures(matches));
+  std::vector<Placement> placements;
+  placements.reserve(tensors.size());
+  for (std::size_t index = 0; index < tensors.size(); ++index) {
+    auto placement = prepare(&tensors[index], matches[index]);
+    if (!placement) return std::move(placement).with_context(describe(tensors[index], matches[index])).error();
+    placements.push_back(std::move(*placement));
+  }
+  TENPLEX_TRY(fill_buckets(tensors, matches, placements));
+  Geometries result;
+  std::map<std::vector<std::int64_t>, std::int32_t> known;
+  for (std::size_t index = 0; index < tensors.size(); ++index) {
+    Placement& placement = placements[index];
+    std::vector<std::int64_t> key{static_cast<std::int64_t>(placement.mesh)};
+    append(std::vector<std::int64_t>(tensors[index].shape.begin(), tensors[index].shape.end()), &key);
+    key.push_back(placement.padding ? placement.padding->dim : -1);
+    key.push_back(placement.padding ? placement.padding->padded : -1);
+    for (const Cut& cut : placement.cuts) append(cut, &key);
+    for (const auto& axes : placement.cut_axes) {
+      key.push_back(-2);
+      for (const std::size_t axis : axes) key.push_back(static_cast<std::int64_t>(axis));
+    }
+    for (const FixedAxis& fixed : placement.fixed) {
+      key.push_back(static_cast<std::int64_t>(fixed.axis));
+      append(fixed.coordinates, &key);
+    }
+    const auto [found, is_new] = known.emplace(std::move(key), static_cast<std::int32_t>(result.geometries.size()));
+    result.geometry_of_tensor.push_back(found->second);
+    if (!is_new) continue;
+    auto slicing = Slicing::make(tensors[index].shape, placement.padding, std::move(placement.cuts));
+    if (!slicing) return std::move(slicing).with_context(describe(tensors[index], matches[index])).error();
+    result.geometries.emplace_back(meshes_[placement.mesh], std::move(*slicing), std::move(placement.cut_axes),
+                                   std::move(placement.fixed));
+  }
+  return result;
+}
+
+Result<GeometryBuilder::Placement> GeometryBuilder::prepare(TensorInfo* tensor, const TensorMatch& match) {
+  TENPLEX_TRY(check_tensor(*tensor));
+  const TensorRule& rule = *match.rule;
+  Placement placement;
+  placement.mesh = rule.mesh;
+  TENPLEX_TRY(add_stages(match, &placement));
+  const bool as_parameter =
+      !match.is_slot || (!match.is_whole && (match.slot == nullptr || match.slot->base == SlotRule::Base::kParameter));
+  if (rule.pad && as_parameter) TENPLEX_TRY(apply_padding(*rule.pad, meshes_[rule.mesh], tensor, &placement));
+  for (const SliceRule& slice : rule.slices)
+    if (as_parameter || slice.kind == SliceRule::Kind::kPlace) TENPLEX_TRY(add_slice(slice, match, &placement));
+  if (match.is_slot && !match.is_whole && match.slot != nullptr) {
+    if (match.slot->zero1) TENPLEX_TRY(add_zero1(match, &placement));
+    for (const SliceRule& slice : match.slot->slices)
+      TENPLEX_TRY(add_slice(slice, match, &placement).with_context(layout_.where(match.slot->line)));
+  }
+  TENPLEX_TRY(check_axes(placement));
+  return placement;
+}
+
+Result<void> GeometryBuilder::apply_padding(const PadRule& pad, const Mesh& mesh, TensorInfo* tensor,
+                                            Placement* placement) const {
+  if (pad.dim >= tensor->shape.rank())
+    return invalid_argument(fmt::format("pads dim {}, but the tensor has rank {}", pad.dim, tensor->shape.rank()));
+  TENPLEX_ASSIGN_OR_RETURN(const std::int64_t multiple, product_of(pad.multiple_of, mesh));
+  std::int64_t data = tensor->shape[pad.dim];
+  if (pad.data) {
+    TENPLEX_ASSIGN_OR_RETURN(data, value_of(*pad.data, nullptr));
+    if (data > tensor->shape[pad.dim])
+      return invalid_argument(fmt::format("expected at least {} indices of data in dim {}, found {}", data, pad.dim,
+                                          tensor->shape[pad.dim]));
+  }
+  const auto padded = checked_mul(ceil_div(data, multiple), multiple);
+  if (!padded) return out_of_range("the padded extent exceeds 2^63");
+  tensor->shape[pad.dim] = data;
+  placement->padding = PaddedDim{pad.dim, *padded};
+  return {};
+}
+
+Result<void> GeometryBuilder::add_slice(const SliceRule& slice, const TensorMatch& match, Placement* placement) const {
+  if (slice.kind == SliceRule::Kind::kPlace) return place(slice, match, placement);
+  const Mesh& mesh = meshes_[placement->mesh];
+  std::vector<std::size_t> axes;
+  std::int64_t parts = 1;
+  for (const std::string& name : slice.by) {
+    const auto axis = mesh.find(name);
+    if (!axis) return invalid_argument(fmt::format("mesh '{}' has no axis '{}'", mesh.name(), name));
+    axes.push_back(*axis);
+    parts *= mesh.axes()[*axis].size;
+  }
+  placement->cut_axes.push_back(std::move(axes));
+  Split split{slice.split, {}};
+  TENPLEX_ASSIGN_OR_RETURN(split.widths, values_of(slice.widths));
+  if (slice.kind == SliceRule::Kind::kFlat) {
+    if (!slice.bucket.empty()) {
+      placement->bucket = bucket_name(slice, match, *placement);
+      TENPLEX_ASSIGN_OR_RETURN(placement->bucket_align, value_of(slice.align, nullptr));
+      TENPLEX_ASSIGN_OR_RETURN(placement->bucket_multiple, product_of(slice.multiple_of, mesh));
+      if (placement->bucket_align < 1) return invalid_argument("'align' must be at least 1");
+    }
+    placement->cuts.emplace_back(FlatCut{parts, std::move(split), slice.padded, 0, -1});
+    return {};
+  }
+  DimCut cut;
+  cut.dim = slice.dim;
+  cut.parts = parts;
+  cut.split = std::move(split);
+  TENPLEX_ASSIGN_OR_RETURN(cut.segments, values_of(slice.segments));
+  if (slice.interleave) {
+    TENPLEX_ASSIGN_OR_RETURN(cut.interleave, value_of(*slice.interleave, nullptr));
+    cut.local_interleave = cut.interleave;
+  }
+  if (slice.local_interleave) {
+    TENPLEX_ASSIGN_OR_RETURN(cut.local_interleave, value_of(*slice.local_interleave, nullptr));
+  }
+  placement->cuts.emplace_back(std::move(cut));
+  return {};
+}
+
+Result<void> GeometryBuilder::add_zero1(const TensorMatch& match, Placement* placement) const {
+  const Mesh& mesh = meshes_[placement->mesh];
+  SliceRule slice;
+  slice.kind = SliceRule::Kind::kFlat;
+  slice.by = {mesh.find("dp") ? "dp" : "edp"};
+  return add_slice(slice, match, placement)
+      .with_context(fmt::format("{}: zero1 needs an axis dp or edp", layout_.where(match.slot->line)));
+}
+
+Result<void> GeometryBuilder::check_axes(const Placement& placement) const {
+  std::vector<std::size_t> used;
+  for (const FixedAxis& fixed : placement.fixed) used.push_back(fixed.axis);
+  for (const auto& axes : placement.cut_axes) used.insert(used.end(), axes.begin(), axes.end());
+  std::sort(used.begin(), used.end());
+  const auto twice = std::adjacent_find(used.begin(), used.end());
+  if (twice == used.end()) return {};
+  return invalid_argument(fmt::format("axis '{}' is used twice", meshes_[placement.mesh].axes()[*twice].name));
+}
+
+Result<std::int64_t> GeometryBuilder::value_of(const Size& size, const Mesh* axes) const {
+  if (size.name.empty()) return size.value;
+  for (const NamedSizes* sizes : {&sizes_, &layout_.rules().sizes})
+    for (const auto& [name, value] : *sizes)
+      if (name == size.name) return value;
+  if (axes != nullptr) {
+    if (const auto axis = axes->find(size.name)) return axes->axes()[*axis].size;
+  }
+  return invalid_argument(fmt::format("size '{}' has no value; give it one under 'sizes:' in the layout", size.name));
+}
+
+Result<std::vector<std::int64_t>> GeometryBuilder::values_of(std::span<const Size> sizes) const {
+  std::vector<std::int64_t> values;
+  for (const Size& size : sizes) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, value_of(size, nullptr));
+    values.push_back(value);
+  }
+  return values;
+}
+
+Result<std::int64_t> GeometryBuilder::product_of(std::span<const Size> sizes, const Mesh& axes) const {
+  std::int64_t product = 1;
+  for (const Size& size : sizes) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, value_of(size, &axes));
+    const auto next = checked_mul(product, value);
+    if (value < 1 || !next) return invalid_argument("'multiple_of' must be a product of numbers of at least 1");
+    product = *next;
+  }
+  return product;
+}
+
+}  // namespace tenplex

@@ -1,0 +1,78 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// GeometryBuilder: from matched rules, mesh sizes and shapes to geometries.
+//
+//   prepare()  per tensor: real shape, cuts with numbers for names, where it lives        → Placement
+//   buckets    tensors of one bucket get their offsets, in order
+//   build()    equal placements share one Geometry
+//
+// Borrows its inputs. Threads: one per call.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenplex/ptc/geometry.h"
+#include "tenplex/ptc/layout.h"
+#include "tenplex/ptc/rule_matcher.h"
+
+namespace tenplex {
+
+class GeometryBuilder {
+ public:
+  struct Geometries {
+    std::vector<Geometry> geometries;
+    std::vector<std::int32_t> geometry_of_tensor;
+  };
+
+  GeometryBuilder(const Layout& layout, std::span<const Mesh> meshes, const NamedSizes& sizes)
+      : layout_(layout), meshes_(meshes), sizes_(sizes) {}
+
+  /// Replaces padded extents in the tensors' shapes by real ones.
+  /// Errors: invalid_argument, out_of_range; they name the tensor, its shape, the mesh, and the rule with its line.
+  Result<Geometries> build(std::span<TensorInfo> tensors, std::span<const TensorMatch> matches);
+
+ private:
+  /// What decides a tensor's geometry.
+  struct Placement {
+    std::size_t mesh = 0;
+    std::optional<PaddedDim> padding;
+    std::vector<Cut> cuts;
+    std::vector<std::vector<std::size_t>> cut_axes;
+    std::vector<FixedAxis> fixed;
+    std::string bucket;  // full name; empty = none
+    std::int64_t bucket_align = 1;
+    std::int64_t bucket_multiple = 1;
+  };
+
+  Result<void> count_captures(std::span<const TensorMatch> matches);
+  Result<Placement> prepare(TensorInfo* tensor, const TensorMatch& match);
+  Result<void> apply_padding(const PadRule& pad, const Mesh& mesh, TensorInfo* tensor, Placement* placement) const;
+  Result<void> add_slice(const SliceRule& slice, const TensorMatch& match, Placement* placement) const;
+  Result<void> add_zero1(const TensorMatch& match, Placement* placement) const;
+  Result<void> place(const SliceRule& slice, const TensorMatch& match, Placement* placement) const;
+  Result<void> add_stages(const TensorMatch& match, Placement* placement) const;
+  Result<std::int64_t> stage_of_layer(std::int64_t layer, std::int64_t stages) const;
+  Result<void> check_axes(const Placement& placement) const;
+  Result<void> fill_buckets(std::span<const TensorInfo> tensors, std::span<const TensorMatch> matches,
+                            std::span<Placement> placements) const;
+  std::string bucket_name(const SliceRule& slice, const TensorMatch& match, const Placement& placement) const;
+
+  Result<std::int64_t> value_of(const Size& size, const Mesh* axes) const;
+  Result<std::vector<std::int64_t>> values_of(std::span<const Size> sizes) const;
+  Result<std::int64_t> product_of(std::span<const Size> sizes, const Mesh& axes) const;
+  std::string describe(const TensorInfo& tensor, const TensorMatch& match) const;
+
+  const Layout& layout_;
+  std::span<const Mesh> meshes_;
+  const NamedSizes& sizes_;
+  std::map<std::string, std::int64_t, std::less<>> capture_counts_;  // highest number seen, plus one
+};
+
+}  // namespace tenplex

@@ -1,0 +1,157 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/ptc/rule_matcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tenplex {
+namespace {
+
+/// Slots that are recognised even where the parameter is not in the checkpoint and the layout has no rule for them.
+constexpr std::array<std::string_view, 8> kCommonSlots = {"exp_avg",    "exp_avg_sq", "max_exp_avg_sq",  "step",
+                                                          "fp32_param", "master",     "momentum_buffer", "square_avg"};
+
+bool is_single_element(const TensorInfo& tensor) { return volume(tensor.shape) == 1; }
+
+}  // namespace
+
+std::string describe_rule(const Layout& layout, const TensorRule& rule) {
+  return fmt::format("{} ('{}')", layout.where(rule.line), rule.match.front().text());
+}
+
+RuleMatcher::RuleMatcher(const Layout& layout, std::span<const TensorInfo> tensors, bool local_shapes)
+    : layout_(layout), tensors_(tensors), local_shapes_(local_shapes) {
+  by_name_.reserve(tensors.size());
+  for (std::size_t index = 0; index < tensors.size(); ++index)
+    by_name_.emplace(tensors[index].name, static_cast<std::int32_t>(index));
+}
+
+Result<void> RuleMatcher::check_names() const {
+  if (by_name_.size() == tensors_.size()) return {};
+  for (std::size_t index = 0; index < tensors_.size(); ++index)
+    if (by_name_.at(tensors_[index].name) != static_cast<std::int32_t>(index))
+      return invalid_argument(fmt::format("two tensors have the name '{}'", tensors_[index].name));
+  return {};
+}
+
+Result<std::vector<TensorMatch>> RuleMatcher::match_all() const {
+  TENPLEX_TRY(check_names());
+  std::vector<TensorMatch> matches;
+  matches.reserve(tensors_.size());
+  for (std::size_t index = 0; index < tensors_.size(); ++index) {
+    TENPLEX_ASSIGN_OR_RETURN(TensorMatch match, this->match(index));
+    matches.push_back(std::move(match));
+  }
+  return matches;
+}
+
+Result<TensorMatch> RuleMatcher::match(std::size_t index) const {
+  const TensorInfo& tensor = tensors_[index];
+  TensorMatch match;
+  const std::vector<SlotAddress> addresses = slot_addresses(tensor.name);
+  TENPLEX_ASSIGN_OR_RETURN(const bool is_slot, match_present_parameter(index, addresses, &match));
+  if (is_slot) return match;
+  if (match_rules(tensor.name, tensor.shape.rank(), false, &match)) return match;
+  if (match_absent_parameter(index, addresses, &match)) return match;
+  if (match_rules(tensor.name, tensor.shape.rank(), true, &match)) return match;
+  return invalid_argument(
+      fmt::format("tensor '{}' of shape {}: no rule of layout '{}' matches; add one, or a last rule with match: '*'",
+                  tensor.name, to_string(tensor.shape), layout_.name()));
+}
+
+bool RuleMatcher::match_rules(std::string_view name, int rank, bool catch_all, TensorMatch* match) const {
+  for (const TensorRule& rule : layout_.rules().tensors) {
+    if (rule.is_catch_all() && !catch_all) continue;
+    if (rule.rank && *rule.rank != rank) continue;
+    for (const NamePattern& pattern : rule.match) {
+      auto captures = pattern.match(name);
+      if (!captures) continue;
+      match->rule = &rule;
+      match->captures = std::move(*captures);
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<RuleMatcher::SlotAddress> RuleMatcher::slot_addresses(std::string_view name) const {
+  std::vector<SlotAddress> addresses;
+  for (const NamePattern& pattern : layout_.rules().slot_names.patterns) {
+    const auto captures = pattern.match(name);
+    if (!captures) continue;
+    SlotAddress address;
+    for (const NamePattern::Capture& capture : *captures) {
+      if (capture.word == "param") address.parameter = capture.text;
+      if (capture.word == "slot") address.slot = capture.text;
+    }
+    addresses.push_back(std::move(address));
+  }
+  return addresses;
+}
+
+const SlotRule* RuleMatcher::slot_rule(std::string_view slot) const {
+  const SlotRule* any = nullptr;
+  for (const SlotRule& rule : layout_.rules().slots) {
+    if (rule.slot == slot) return &rule;
+    if (rule.slot == "*") any = &rule;
+  }
+  return any;
+}
+
+Result<bool> RuleMatcher::match_present_parameter(std::size_t index, std::span<const SlotAddress> addresses,
+                                                  TensorMatch* match) const {
+  const TensorInfo& tensor = tensors_[index];
+  for (const SlotAddress& address : addresses) {
+    for (const std::string& prefix : layout_.rules().slot_names.prefixes) {
+      const auto found = by_name_.find(prefix + address.parameter);
+      if (found == by_name_.end() || found->second == static_cast<std::int32_t>(index)) continue;
+      const TensorInfo& parameter = tensors_[static_cast<std::size_t>(found->second)];
+      if (!match_rules(parameter.name, parameter.shape.rank(), true, match)) continue;
+      match->slot = slot_rule(address.slot);
+      match->is_whole =
+          (match->slot != nullptr && match->slot->base == SlotRule::Base::kWhole && match->slot->slices.empty()) ||
+          tensor.shape.empty() || (is_single_element(tensor) && !is_single_element(parameter));
+      if (!match->is_whole && tensor.shape != parameter.shape) {
+        if (match->slot == nullptr) continue;
+        if (!local_shapes_ && match->slot->base == SlotRule::Base::kParameter)
+          return invalid_argument(
+              fmt::format("tensor '{}' of shape {}: {} cuts slot '{}' as its parameter '{}', whose shape is {}",
+                          tensor.name, to_string(tensor.shape), layout_.where(match->slot->line), address.slot,
+                          parameter.name, to_string(parameter.shape)));
+      }
+      match->is_slot = true;
+      match->slot_name = address.slot;
+      match->parameter = found->second;
+      return true;
+    }
+  }
+  *match = {};
+  return false;
+}
+
+bool RuleMatcher::match_absent_parameter(std::size_t index, std::span<const SlotAddress> addresses,
+                                         TensorMatch* match) const {
+  const TensorInfo& tensor = tensors_[index];
+  for (const SlotAddress& address : addresses) {
+    const SlotRule* rule = slot_rule(address.slot);
+    const bool common = std::find(kCommonSlots.begin(), kCommonSlots.end(), address.slot) != kCommonSlots.end();
+    if (!common && (rule == nullptr || rule->slot == "*")) continue;
+    for (const std::string& prefix : layout_.rules().slot_names.prefixes) {
+      const std::string parameter = prefix + address.parameter;
+      // A scalar has lost its parameter's rank; any rule of that name tells where the parameter lives.
+      if (!match_rules(parameter, tensor.shape.rank(), false, match)) continue;
+      match->is_slot = true;
+      match->slot = rule;
+      match->slot_name = address.slot;
+      match->is_whole =
+          (rule != nullptr && rule->base == SlotRule::Base::kWhole && rule->slices.empty()) || tensor.shape.empty();
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace tenplex
