@@ -59,8 +59,10 @@ TENPLEX_TARGET inline void prefetch_row(const std::byte* source, std::int64_t by
     _mm_prefetch(reinterpret_cast<const char*>(source + at), _MM_HINT_T0);
 }
 
-/// The hardware prefetcher does not follow short rows; ask for the rows that come next.
+/// The hardware prefetcher does not follow short rows: ask for the rows that come next. Measured: this helps below 1
+/// KiB.
 constexpr std::int64_t kPrefetchBytes = 2048;
+constexpr std::int64_t kMaxPrefetchedRowBytes = 1023;
 
 TENPLEX_TARGET void stream_rows(const RowRun& run) {
   const std::int64_t ahead = std::max<std::int64_t>(1, kPrefetchBytes / run.row_bytes);

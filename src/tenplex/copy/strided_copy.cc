@@ -18,6 +18,14 @@ namespace {
 /// Copies of at least this size go past the caches: measured, smaller ones are faster through them.
 constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
 
+constexpr std::int64_t kLineBytes = 64;
+constexpr std::int64_t kStageBytes = std::int64_t{16} << 10;
+constexpr std::int64_t kMaxStagedRowBytes = kStageBytes / kLineBytes;
+
+std::int64_t address_bits(const std::byte* address) {
+  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(address));
+}
+
 /// Units of more than this are rows of their own when the two sides disagree about the innermost loop.
 constexpr std::int64_t kTransposeUnitBytes = 16;
 
@@ -48,10 +56,8 @@ class Copier {
       : kernels_(kernels), nest_(nest), streams_(nest.total_bytes() >= kStreamBytes) {}
 
   void run(std::byte* target, const std::byte* source) {
-    if (nest_.loop_count == 0) {
-      std::memcpy(target, source, static_cast<std::size_t>(nest_.unit_bytes));
-      return;
-    }
+    if (nest_.loop_count == 0)
+      return copy_rows({target, source, 1, nest_.unit_bytes, nest_.unit_bytes, nest_.unit_bytes});
     inner_ = take_loop(nest_.loop_count - 1);
     const int crossing = crossing_loop();
     if (crossing >= 0) {
@@ -96,9 +102,29 @@ class Copier {
   }
 
   void copy_rows(const RowRun& run) const {
+    if (!streams_) return copy_cached_rows(run);
+    const bool whole_lines = (run.row_bytes | run.target_step | address_bits(run.target)) % kLineBytes == 0;
+    if (!whole_lines && run.row_bytes <= kMaxStagedRowBytes && run.target_step == run.row_bytes) return stage_rows(run);
+    if (run.row_bytes < kLineBytes) return copy_short_rows(run);
+    kernels_.stream_rows(run);
+  }
+
+  void copy_cached_rows(const RowRun& run) const {
     if (run.row_bytes <= kShortRowBytes) return copy_short_rows(run);
-    if (streams_) return kernels_.stream_rows(run);
     kernels_.copy_rows(run);
+  }
+
+  /// Gathers rows that end inside cache lines in a buffer first, so that whole lines leave it.
+  void stage_rows(const RowRun& run) const {
+    alignas(kLineBytes) std::array<std::byte, kStageBytes> buffer;
+    const std::int64_t at_once = kStageBytes / run.row_bytes / kLineBytes * kLineBytes;
+    for (std::int64_t row = 0; row < run.rows; row += at_once) {
+      const std::int64_t rows = std::min(at_once, run.rows - row);
+      copy_cached_rows(
+          {buffer.data(), run.source + row * run.source_step, rows, run.row_bytes, run.row_bytes, run.source_step});
+      const std::int64_t bytes = rows * run.row_bytes;
+      kernels_.stream_rows({run.target + row * run.row_bytes, buffer.data(), 1, bytes, bytes, bytes});
+    }
   }
 
   /// inner_ × across_, in tiles that fit in the first-level cache.
@@ -114,6 +140,7 @@ class Copier {
         const std::byte* const from = source + i * inner_.source_step + j * across_.source_step;
         const std::int64_t inner = std::min(tile_inner, inner_.turns - i);
         const std::int64_t across = std::min(tile_across, across_.turns - j);
+        if (j + tile_across < across_.turns) prefetch_tile(from + tile_across * across_.source_step, inner);
         if (contiguous)
           transpose_tile(transpose, to, from, inner, across);
         else
@@ -127,6 +154,13 @@ class Copier {
     alignas(64) std::array<std::byte, kTileRowBytes * kMaxTileColumns> buffer;
     transpose({buffer.data(), source, inner, across, kTileRowBytes, inner_.source_step});
     copy_rows({target, buffer.data(), across, inner * nest_.unit_bytes, across_.target_step, kTileRowBytes});
+  }
+
+  /// The hardware does not see that the next tile continues every row of this one.
+  void prefetch_tile(const std::byte* source, std::int64_t inner) const {
+    for (std::int64_t row = 0; row < inner; ++row)
+      for (std::int64_t at = 0; at < kTileRowBytes; at += kLineBytes)
+        __builtin_prefetch(source + row * inner_.source_step + at);
   }
 
   void copy_tile(std::byte* target, const std::byte* source, std::int64_t inner, std::int64_t across) const {
