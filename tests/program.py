@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import tempfile
@@ -64,12 +63,14 @@ class Run:
         )
 
 
-def _limit(limits: Limits) -> None:
+def _command(limits: Limits, arguments: tuple[str, ...]) -> list[str]:
+    """Through prlimit, which sets the limits and becomes the program: no code of ours runs between fork and exec."""
+    command = ["prlimit", "--core=0"]
     if limits.address_space_bytes:
-        resource.setrlimit(resource.RLIMIT_AS, (limits.address_space_bytes, limits.address_space_bytes))
+        command.append(f"--as={limits.address_space_bytes}")
     if limits.data_bytes:
-        resource.setrlimit(resource.RLIMIT_DATA, (limits.data_bytes, limits.data_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        command.append(f"--data={limits.data_bytes}")
+    return [*command, str(program_path()), *arguments]
 
 
 class AnonymousMemorySampler:
@@ -114,9 +115,7 @@ def _read_bytes_of_ended(pid: int) -> int:
 
 def start(*arguments: object, limits: Limits | None = None, **options: Any) -> subprocess.Popen[bytes]:
     """Starts the program and returns at once; the caller ends it."""
-    limits = limits or Limits()
-    command = [str(program_path()), *map(str, arguments)]
-    return subprocess.Popen(command, preexec_fn=lambda: _limit(limits), **options)
+    return subprocess.Popen(_command(limits or Limits(), tuple(map(str, arguments))), **options)
 
 
 def tenplex(
@@ -131,15 +130,10 @@ def tenplex(
     limits = limits or Limits()
     texts = tuple(map(str, arguments))
 
-    def prepare() -> None:
-        if before_exec is not None:
-            before_exec()
-        _limit(limits)
-
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         begin = time.monotonic()
         process = subprocess.Popen(
-            [str(program_path()), *texts], stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=prepare, cwd=cwd
+            _command(limits, texts), stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=before_exec, cwd=cwd
         )
         timed_out = threading.Event()
 
