@@ -211,7 +211,7 @@ class TensorNamer {
   Result<std::vector<std::pair<NodeId, std::string>>> run() {
     TENPLEX_ASSIGN_OR_RETURN(std::vector<StateLeaf> leaves, flatten(graph_));
     for (const StateLeaf& leaf : leaves) {
-      if (graph_[leaf.node].kind != NodeKind::kTensor || seen_[leaf.node]) continue;
+      if (!has_data(leaf.node) || seen_[leaf.node]) continue;
       seen_[leaf.node] = true;
       names_.insert(leaf.name);
       result_.emplace_back(leaf.node, leaf.name);
@@ -227,6 +227,10 @@ class TensorNamer {
     std::size_t next = 0;
     std::size_t name_size = 0;
   };
+
+  bool has_data(NodeId node) const {
+    return graph_[node].kind == NodeKind::kTensor || graph_[node].kind == NodeKind::kStorage;
+  }
 
   Result<void> name_below(const StateLeaf& leaf) {
     if (seen_[leaf.node]) return {};
@@ -251,7 +255,7 @@ class TensorNamer {
 
   void open(NodeId node, std::vector<Level>& levels) {
     seen_[node] = true;
-    if (graph_[node].kind == NodeKind::kTensor) {
+    if (has_data(node)) {
       result_.emplace_back(node, unique_name());
     } else {
       levels.push_back({node, edges(node), 0, name_.size()});

@@ -185,10 +185,9 @@ struct StateLeaf {
 /// message names the path.
 Result<std::vector<StateLeaf>> flatten(const StateGraph& graph);
 
-/// A name for every tensor below the root: its leaf's name, extended by the way to it where the leaf is a tuple or an
-/// object ("opt.betas.1", "args.state.w"), with "#2", "#3", … appended where a name is taken. A tensor node that is
-/// reached on several ways has the name of the first one. In order of first visit.
-/// Errors: as flatten().
+/// A name for every tensor and bare storage below the root: its leaf's name, extended by the way to it where the leaf
+/// is a tuple or an object ("opt.betas.1", "args.state.w"), with "#2", "#3", … appended where a name is taken. A tensor
+/// node that is reached on several ways has the name of the first one. In order of first visit. Errors: as flatten().
 Result<std::vector<std::pair<NodeId, std::string>>> tensor_names(const StateGraph& graph);
 
 /// Nested dicts and lists with the leaves in them, as DCP's unflatten_state_dict: a text step makes a dict, an index

@@ -1,0 +1,28 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Format "torch": one file as torch.save writes it since PyTorch 1.6, a zip of a pickle and storages.
+//
+//   reading  tensors are named as DCP's flatten_state_dict would; a tensor is a strided view of its storage
+//   writing  whole tensors on one device; storages are shared again as they were, cut to what their views touch
+//
+// Specification: docs/formats/torch.md. Threads: as Format says.
+#pragma once
+
+#include "tenplex/formats/checkpoint.h"
+
+namespace tenplex {
+
+/// True for torch.save zips, and for the older torch files and TorchScript archives, which open_torch() then explains.
+bool detect_torch(FileSystem& files, const std::string& path);
+
+/// Errors: unsupported (older, big-endian and TorchScript files, tensors that are not plain), corrupt, io.
+Result<std::unique_ptr<CheckpointReader>> open_torch(FileSystem& files, const std::string& path,
+                                                     const ReadOptions& options);
+
+std::unique_ptr<CheckpointWriter> make_torch_writer();
+
+inline constexpr Format kTorchFormat = {"torch", "one .pt file, as torch.save writes it", &detect_torch, &open_torch,
+                                        &make_torch_writer};
+
+}  // namespace tenplex

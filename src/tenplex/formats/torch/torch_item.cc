@@ -1,0 +1,41 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/torch/torch_item.h"
+
+#include "tenplex/formats/pickle/pickle_writer.h"
+#include "tenplex/formats/torch/torch_dtype.h"
+#include "tenplex/formats/torch/torch_pickle_writer.h"
+
+namespace tenplex {
+namespace {
+
+constexpr std::string_view kFolder = "archive";
+
+}  // namespace
+
+Result<std::string> torch_save_bytes(const StateGraph& graph, NodeId node) {
+  PickleWriteOptions options;
+  TENPLEX_ASSIGN_OR_RETURN(std::string pickle, write_pickle(graph, node, options));
+  ZipLayout layout(kFolder);
+  layout.begin(std::move(pickle));
+  layout.close();
+  return layout.literal(0, {});
+}
+
+ZipLayout tensor_item(DType dtype, const Dims& shape) {
+  ZipLayout layout(kFolder);
+  layout.begin(tensor_pickle(dtype, shape));
+  layout.add_data(volume(shape) * size_bytes(dtype));
+  layout.close();
+  return layout;
+}
+
+TensorItemSizes tensor_item_sizes(DType dtype, const Dims& shape) {
+  const ZipLayout layout = tensor_item(dtype, shape);
+  const std::int64_t bytes = volume(shape) * size_bytes(dtype);
+  TensorItemSizes sizes{layout.part_size(0), bytes, 0};
+  if (bytes > 0) sizes.after = layout.part_size(2);
+  return sizes;
+}
+
+}  // namespace tenplex

@@ -1,0 +1,188 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One segment per part of the zip layout: even segments are literal, odd ones are storages. A storage that is exactly
+// one contiguous tensor is a kShard segment, any other a kStorage segment.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "tenplex/formats/torch/torch_format.h"
+#include "tenplex/formats/torch/torch_pickle_writer.h"
+#include "tenplex/formats/torch/zip_layout.h"
+
+namespace tenplex {
+namespace {
+
+// torch.save takes the folder from the file's name, unless that has characters outside ASCII.
+std::string folder_of(std::string_view target_name) {
+  std::string_view stem = target_name.substr(0, target_name.rfind('.'));
+  const auto plain = [](char letter) { return letter > ' ' && letter < 0x7f && letter != '/' && letter != '\\'; };
+  if (stem.empty() || stem == "." || stem == ".." || !std::all_of(stem.begin(), stem.end(), plain)) return "archive";
+  return std::string(stem);
+}
+
+// Without a state tree: an OrderedDict of all tensors, as a module's state_dict() is one.
+StateGraph flat_state(std::span<const TensorInfo> tensors) {
+  StateGraph graph;
+  ObjectParts dict;
+  dict.callable = graph.add_global("collections", "OrderedDict");
+  dict.arguments = graph.add_tuple({});
+  for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    dict.dict_items.push_back(graph.add_string(tensors[tensor].name));
+    TensorView view;
+    view.tensor = TensorId(tensor);
+    view.storage = static_cast<std::uint32_t>(tensor);
+    view.strides = row_major_strides(tensors[tensor].shape);
+    dict.dict_items.push_back(graph.add_tensor(std::move(view)));
+  }
+  graph.root = graph.add_object(std::move(dict));
+  return graph;
+}
+
+Result<void> check_whole(const Collection& target) {
+  if (target.device_count() != 1)
+    return unsupported(fmt::format(
+        "a torch file holds whole tensors of one device, and the target has {} devices; use --format dcp or "
+        "safetensors",
+        target.device_count()));
+  SubTensor shard;
+  for (std::size_t index = 0; index < target.tensors().size(); ++index) {
+    const TensorInfo& tensor = target.tensors()[index];
+    if (volume(tensor.shape) == 0) continue;
+    bool whole = target.shard_count(TensorId(index)) == 1;
+    if (whole) {
+      target.shard(TensorId(index), 0, &shard);
+      whole = shard == whole_tensor(tensor.shape);
+    }
+    if (!whole)
+      return unsupported(
+          fmt::format("tensor '{}' is cut in the target layout; a torch file holds whole tensors", tensor.name));
+  }
+  return {};
+}
+
+class TorchWriter : public CheckpointWriter {
+ public:
+  Result<OutputPlan> prepare(const WriteRequest& request) override {
+    const CheckpointInfo& source = *request.source;
+    tensors_ = request.target->tensors();
+    TENPLEX_TRY(check_whole(*request.target));
+    if (!source.extra_files.empty() && request.keep_all_files)
+      return unsupported(fmt::format("a torch file has no place for '{}' and other files beside the tensors",
+                                     source.extra_files[0].path));
+    state_ = source.state.root == kNoNode ? flat_state(tensors_) : source.state;
+    TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(state_, state_.root, tensors_));
+    TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
+    TENPLEX_TRY(check_all_written(pickle));
+    TENPLEX_TRY(check_casts(pickle, source));
+    return lay_out(pickle, std::move(bytes), folder_of(request.target_name));
+  }
+
+  Result<std::string> literal(std::int32_t file, std::size_t segment,
+                              std::span<const std::uint32_t> crcs) const override {
+    TENPLEX_CHECK(file == 0 && segment % 2 == 0 && segment < layout_->part_count());
+    TENPLEX_CHECK(crcs.size() >= segment / 2);
+    return layout_->literal(segment, crcs);
+  }
+
+  bool needs_crcs() const override { return true; }
+
+  std::vector<StorageView> storage_views(std::int64_t index) const override {
+    return shared_[static_cast<std::size_t>(index)];
+  }
+
+ private:
+  // The tree must lead to every tensor: what it does not name would be lost.
+  Result<void> check_all_written(const TorchPickleWriter& pickle) const {
+    std::vector<bool> written(tensors_.size(), false);
+    for (const OutputStorage& storage : pickle.storages())
+      for (const NodeId node : storage.views) written[state_.view(node).tensor.index()] = true;
+    for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor)
+      if (!written[tensor])
+        return unsupported(fmt::format("tensor '{}' is not in the source's state tree", tensors_[tensor].name));
+    return {};
+  }
+
+  // Views of several element types keep their places only while no type changes its size.
+  Result<void> check_casts(const TorchPickleWriter& pickle, const CheckpointInfo& source) const {
+    for (const OutputStorage& storage : pickle.storages()) {
+      const TensorId first = state_.view(storage.views[0]).tensor;
+      for (const NodeId node : storage.views) {
+        const TensorId tensor = state_.view(node).tensor;
+        if (tensor.index() >= source.tensors.size()) continue;
+        const DType before = source.tensors[tensor.index()].dtype;
+        const DType after = tensors_[tensor.index()].dtype;
+        const bool mixed = before != source.tensors[first.index()].dtype || after != tensors_[first.index()].dtype;
+        if (mixed && bit_width(before) != bit_width(after))
+          return unsupported(
+              fmt::format("tensor '{}' shares memory with '{}' of another dtype and so cannot be converted to {}",
+                          tensors_[tensor.index()].name, tensors_[first.index()].name, to_string(after)));
+      }
+    }
+    return {};
+  }
+
+  OutputPlan lay_out(const TorchPickleWriter& pickle, std::string bytes, const std::string& folder) {
+    layout_.emplace(folder);
+    layout_->begin(std::move(bytes));
+    for (const OutputStorage& storage : pickle.storages()) layout_->add_data(storage.size_bytes);
+    layout_->close();
+    OutputPlan plan;
+    plan.single_file = true;
+    OutputFile file;
+    for (std::size_t part = 0; part < layout_->part_count(); ++part) {
+      Segment segment;
+      if (part % 2 == 1) segment = data_segment(pickle, pickle.storages()[layout_->data_number(part)]);
+      segment.size_bytes = layout_->part_size(part);
+      file.segments.push_back(segment);
+    }
+    plan.files.push_back(std::move(file));
+    return plan;
+  }
+
+  Segment data_segment(const TorchPickleWriter& pickle, const OutputStorage& storage) {
+    Segment segment;
+    const TensorView& first = state_.view(storage.views[0]);
+    const TensorInfo& tensor = tensors_[first.tensor.index()];
+    const bool whole = std::all_of(storage.views.begin(), storage.views.end(), [&](NodeId node) {
+      return state_.view(node).tensor == first.tensor && is_contiguous(pickle, node);
+    });
+    if (whole && storage.size_bytes == size_bytes(tensor)) {
+      segment.kind = Segment::Kind::kShard;
+      segment.tensor = first.tensor;
+      return segment;
+    }
+    segment.kind = Segment::Kind::kStorage;
+    segment.tensor = first.tensor;
+    segment.shard = static_cast<std::int64_t>(shared_.size());
+    std::vector<StorageView>& views = shared_.emplace_back();
+    std::unordered_set<TensorId> seen;
+    for (const NodeId node : storage.views)
+      if (seen.insert(state_.view(node).tensor).second)
+        views.push_back({state_.view(node).tensor, pickle.offset_in_storage(node), state_.view(node).strides});
+    return segment;
+  }
+
+  // Strides of dimensions of extent 1 say nothing.
+  bool is_contiguous(const TorchPickleWriter& pickle, NodeId node) const {
+    const TensorView& view = state_.view(node);
+    const Dims& shape = tensors_[view.tensor.index()].shape;
+    const Dims expected = row_major_strides(shape);
+    for (int dim = 0; dim < shape.rank(); ++dim)
+      if (shape[dim] != 1 && view.strides[dim] != expected[dim]) return false;
+    return pickle.offset_in_storage(node) == 0;
+  }
+
+  std::span<const TensorInfo> tensors_;  // the target's, which outlives the writer
+  StateGraph state_;
+  std::optional<ZipLayout> layout_;
+  std::vector<std::vector<StorageView>> shared_;
+};
+
+}  // namespace
+
+std::unique_ptr<CheckpointWriter> make_torch_writer() { return std::make_unique<TorchWriter>(); }
+
+}  // namespace tenplex
