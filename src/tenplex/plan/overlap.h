@@ -10,7 +10,7 @@
 // that share a node are then neighbours however the tensor was cut. Boxes may overlap.
 //
 // Cost: O(n log n) to build, O(log n + answer) to ask for disjoint boxes; 16 B per dimension and 8 B per box.
-// Resource; immutable after build(). Threads: const calls are safe together.
+// Movable, not copyable; immutable after build(). Threads: const calls are safe together.
 // Source: Kamel and Faloutsos, "On Packing R-trees", 1993.
 #pragma once
 
@@ -28,6 +28,8 @@ class BoxIndex {
   explicit BoxIndex(int rank);
   BoxIndex(const BoxIndex&) = delete;
   BoxIndex& operator=(const BoxIndex&) = delete;
+  BoxIndex(BoxIndex&&) noexcept = default;
+  BoxIndex& operator=(BoxIndex&&) noexcept = default;
 
   /// Boxes are numbered from 0 in the order of addition. Requires: not built yet; rank agrees; not empty.
   void add(const Box& box);

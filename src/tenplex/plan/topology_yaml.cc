@@ -15,7 +15,7 @@
 namespace tenplex {
 namespace {
 
-constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxSlots = std::int64_t{1} << 20;
 
 class TopologyReader {
  public:
@@ -59,9 +59,9 @@ class TopologyReader {
     TENPLEX_ASSIGN_OR_RETURN(const std::string digits, text(node, fmt::format("a value of '{}'", key)));
     std::int64_t value = 0;
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (code != std::errc{} || end != digits.data() + digits.size() || value < least || value > kMaxDevices)
-      return error(
-          node, fmt::format("{}: expected a whole number from {} to {}, found '{}'", key, least, kMaxDevices, digits));
+    if (code != std::errc{} || end != digits.data() + digits.size() || value < least || value > kMaxSlots)
+      return error(node,
+                   fmt::format("{}: expected a whole number from {} to {}, found '{}'", key, least, kMaxSlots, digits));
     return static_cast<int>(value);
   }
 
@@ -75,8 +75,8 @@ class TopologyReader {
 
   Result<Topology> counted(const YAML::Node& node) {
     TENPLEX_ASSIGN_OR_RETURN(const int workers, count(node, "workers", 1));
-    if (std::int64_t{workers} * defaults_.devices > kMaxDevices)
-      return error(node, fmt::format("expected at most {} devices in all", kMaxDevices));
+    if (std::int64_t{workers} * defaults_.devices > kMaxSlots)
+      return error(node, fmt::format("expected at most {} devices in all", kMaxSlots));
     std::vector<Worker> list(static_cast<std::size_t>(workers), defaults_);
     for (std::size_t index = 0; index < list.size(); ++index) list[index].name = fmt::format("worker{}", index);
     return Topology(std::move(list));
@@ -92,7 +92,7 @@ class TopologyReader {
       if (worker.name.empty()) worker.name = fmt::format("worker{}", list.size());
       if (!names.insert(worker.name).second) return error(node, fmt::format("worker '{}' appears twice", worker.name));
       devices += worker.devices;
-      if (devices > kMaxDevices) return error(node, fmt::format("expected at most {} devices in all", kMaxDevices));
+      if (devices > kMaxSlots) return error(node, fmt::format("expected at most {} devices in all", kMaxSlots));
       list.push_back(std::move(worker));
     }
     return Topology(std::move(list));
