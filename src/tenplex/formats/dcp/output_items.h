@@ -33,6 +33,8 @@ struct OutputLeaf {
 };
 
 struct OutputItem {
+  static constexpr std::int64_t kWholeEmpty = -1;  ///< as `shard`: the one empty chunk of a tensor without elements
+
   std::int64_t offset = 0;  ///< in its file
   std::int64_t length = 0;
   std::int64_t shard = 0;  ///< of the leaf's tensor
@@ -48,8 +50,8 @@ struct OutputItems {
 
   /// The box of a tensor's item. Uses `*scratch`.
   Box box_of(const OutputLeaf& leaf, const OutputItem& item, SubTensor* scratch) const {
+    if (item.shard == OutputItem::kWholeEmpty) return Box::whole(target->tensors()[leaf.tensor.index()].shape);
     target->shard(leaf.tensor, item.shard, scratch);
-    if (scratch->pieces.empty()) return Box::whole(target->tensors()[leaf.tensor.index()].shape);
     return scratch->pieces[static_cast<std::size_t>(item.piece)].box;
   }
 };

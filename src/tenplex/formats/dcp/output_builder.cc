@@ -1,0 +1,241 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/dcp/output_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+#include "tenplex/base/checked.h"
+#include "tenplex/formats/dcp/cover.h"
+#include "tenplex/formats/manifest/side_data.h"
+
+namespace tenplex::dcp {
+namespace {
+
+constexpr std::int64_t kNotWritten = -1;
+
+class OutputBuilder {
+ public:
+  OutputBuilder(const WriteRequest& request, const ItemLayouts& layouts)
+      : request_(request), target_(*request.target), layouts_(layouts) {
+    output_.items.target = request.target;
+  }
+  Result<Output> run();
+
+ private:
+  Result<void> find_leaves();
+  void add_leaf(OutputLeaf leaf, NodeId node);
+  Result<void> add_byte_item(OutputLeaf* leaf, std::uint32_t number);
+  Result<void> add_tensor(OutputLeaf* leaf, std::uint32_t number);
+  Result<void> check_cover(TensorId tensor, std::int64_t items) const;
+  void add_item(std::uint32_t leaf, OutputItem item, std::int64_t bytes);
+  Result<std::int64_t> length_of(DType dtype, const Dims& extent);
+  std::int32_t lightest(const std::vector<DeviceId>& devices) const;
+  DeviceId owner_of(const std::string& name) const;
+  Result<void> place_items();
+  void number_files();
+
+  const WriteRequest& request_;
+  const Collection& target_;
+  const ItemLayouts& layouts_;
+  Output output_;
+  std::vector<std::int64_t> device_bytes_;
+  std::vector<std::int64_t> dims_;  // boxes of one tensor
+  std::unordered_map<std::string_view, DeviceId> owners_;
+  // The last answer of length_of(): neighbours are mostly alike.
+  DType last_dtype_ = DType::kBool;
+  Dims last_extent_;
+  std::int64_t last_length_ = -1;
+};
+
+void OutputBuilder::add_leaf(OutputLeaf leaf, NodeId node) {
+  output_.items.leaves.push_back(std::move(leaf));
+  output_.nodes.push_back(node);
+}
+
+Result<void> OutputBuilder::find_leaves() {
+  const StateGraph& graph = request_.source->state;
+  const std::span<const TensorInfo> tensors = target_.tensors();
+  std::vector<bool> named(tensors.size(), false);
+  if (graph.root != kNoNode) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::vector<StateLeaf> leaves, flatten(graph));
+    for (const StateLeaf& leaf : leaves) {
+      OutputLeaf out;
+      out.name = leaf.name;
+      out.path = leaf.path;
+      const bool is_tensor = graph[leaf.node].kind == NodeKind::kTensor;
+      if (is_tensor) {
+        const TensorView& view = graph.view(leaf.node);
+        out.is_tensor = true;
+        out.tensor = view.tensor;
+        out.requires_grad = view.requires_grad;
+        named[view.tensor.index()] = true;
+      }
+      add_leaf(std::move(out), is_tensor ? kNoNode : leaf.node);
+    }
+    for (const NodeId node : layouts_.tensors_inside(output_.nodes)) named[graph.view(node).tensor.index()] = true;
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (named[i]) continue;
+    OutputLeaf out;
+    out.name = tensors[i].name;
+    out.is_tensor = true;
+    out.tensor = TensorId(i);
+    add_leaf(std::move(out), kNoNode);
+  }
+  return {};
+}
+
+DeviceId OutputBuilder::owner_of(const std::string& name) const {
+  const auto found = owners_.find(name);
+  return found == owners_.end() ? DeviceId(0) : found->second;
+}
+
+std::int32_t OutputBuilder::lightest(const std::vector<DeviceId>& devices) const {
+  const auto less = [&](DeviceId a, DeviceId b) { return device_bytes_[a.index()] < device_bytes_[b.index()]; };
+  return devices.empty() ? 0 : std::min_element(devices.begin(), devices.end(), less)->value();
+}
+
+void OutputBuilder::add_item(std::uint32_t leaf, OutputItem item, std::int64_t bytes) {
+  device_bytes_[static_cast<std::size_t>(item.file)] += bytes;
+  output_.items.items.push_back(item);
+  output_.leaf_of_item.push_back(leaf);
+}
+
+Result<void> OutputBuilder::add_byte_item(OutputLeaf* leaf, std::uint32_t number) {
+  OutputItem item;
+  TENPLEX_ASSIGN_OR_RETURN(const ItemLayouts::Object object, layouts_.object(output_.nodes[number]));
+  item.length = object.zip.size_bytes();
+  item.file = owner_of(leaf->name).value();
+  leaf->first_item = static_cast<std::int64_t>(output_.items.items.size());
+  leaf->item_count = 1;
+  add_item(number, item, item.length);
+  return {};
+}
+
+Result<std::int64_t> OutputBuilder::length_of(DType dtype, const Dims& extent) {
+  if (last_length_ >= 0 && dtype == last_dtype_ && extent == last_extent_) return std::int64_t{last_length_};
+  TENPLEX_ASSIGN_OR_RETURN(last_length_, layouts_.tensor_length(dtype, extent));
+  last_dtype_ = dtype;
+  last_extent_ = extent;
+  return std::int64_t{last_length_};
+}
+
+Result<void> OutputBuilder::check_cover(TensorId tensor, std::int64_t items) const {
+  const Dims& shape = target_.tensors()[tensor.index()].shape;
+  const BoxList boxes(shape.rank(), static_cast<std::size_t>(items), dims_);
+  const std::optional<CoverFault> fault = find_cover_fault(shape, boxes);
+  if (!fault) return {};
+  if (fault->missing) return invalid_argument(fmt::format("no shard of the target holds {}", to_string(fault->box)));
+  return unsupported(
+      fmt::format("different shards of the target both hold {}, DCP can store an element once", to_string(fault->box)));
+}
+
+Result<void> OutputBuilder::add_tensor(OutputLeaf* leaf, std::uint32_t number) {
+  const TensorInfo& tensor = target_.tensors()[leaf->tensor.index()];
+  leaf->first_item = static_cast<std::int64_t>(output_.items.items.size());
+  dims_.clear();
+  SubTensor shard;
+  std::vector<DeviceId> devices;
+  const std::int64_t shards = target_.shard_count(leaf->tensor);
+  for (std::int64_t index = 0; index < shards; ++index) {
+    target_.shard(leaf->tensor, index, &shard);
+    std::int32_t device = -1;
+    for (std::size_t piece = 0; piece < shard.pieces.size(); ++piece) {
+      const Box& box = shard.pieces[piece].box;
+      if (box.empty()) continue;
+      if (device < 0) {
+        target_.holders(leaf->tensor, index, &devices);
+        device = lightest(devices);
+      }
+      dims_.insert(dims_.end(), box.offset.begin(), box.offset.end());
+      dims_.insert(dims_.end(), box.extent.begin(), box.extent.end());
+      OutputItem item;
+      item.shard = index;
+      item.piece = static_cast<std::int32_t>(piece);
+      item.file = device;
+      TENPLEX_ASSIGN_OR_RETURN(item.length, length_of(tensor.dtype, box.extent));
+      add_item(number, item, item.length);
+    }
+  }
+  leaf->item_count = static_cast<std::int64_t>(output_.items.items.size()) - leaf->first_item;
+  TENPLEX_TRY(check_cover(leaf->tensor, leaf->item_count));
+  if (leaf->item_count > 0) return {};
+  OutputItem item;
+  item.shard = OutputItem::kWholeEmpty;
+  TENPLEX_ASSIGN_OR_RETURN(item.length, length_of(tensor.dtype, tensor.shape));
+  leaf->item_count = 1;
+  add_item(number, item, item.length);
+  return {};
+}
+
+// Byte items first, then tensors, both in the order of the leaves; offsets follow.
+Result<void> OutputBuilder::place_items() {
+  std::vector<OutputLeaf>& leaves = output_.items.leaves;
+  const std::vector<TensorId> same = find_aliases(*request_.source, target_);
+  std::vector<std::int64_t> written(target_.tensors().size(), kNotWritten);
+  for (std::uint32_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i].is_tensor) continue;
+    if (auto added = add_byte_item(&leaves[i], i); !added) {
+      return std::move(added).error().with_context(fmt::format("object '{}'", leaves[i].name));
+    }
+  }
+  for (std::uint32_t i = 0; i < leaves.size(); ++i) {
+    OutputLeaf& leaf = leaves[i];
+    if (!leaf.is_tensor) continue;
+    std::int64_t& first = written[same[leaf.tensor.index()].index()];
+    if (first != kNotWritten && leaves[static_cast<std::size_t>(first)].requires_grad == leaf.requires_grad) {
+      leaf.first_item = leaves[static_cast<std::size_t>(first)].first_item;
+      leaf.item_count = leaves[static_cast<std::size_t>(first)].item_count;
+      continue;
+    }
+    if (first == kNotWritten) first = i;
+    if (auto added = add_tensor(&leaf, i); !added) {
+      return std::move(added).error().with_context(fmt::format("tensor '{}'", leaf.name));
+    }
+  }
+  return {};
+}
+
+// Devices become files; a device that writes nothing has none.
+void OutputBuilder::number_files() {
+  std::vector<std::int32_t> file_of(device_bytes_.size(), -1);
+  std::vector<std::int64_t> end;
+  for (std::size_t device = 0; device < device_bytes_.size(); ++device) {
+    if (device_bytes_[device] == 0) continue;
+    file_of[device] = static_cast<std::int32_t>(output_.items.files.size());
+    output_.items.files.push_back(fmt::format("__{}_0.distcp", device));
+  }
+  output_.files.resize(output_.items.files.size());
+  end.resize(output_.items.files.size(), 0);
+  for (std::uint32_t i = 0; i < output_.items.items.size(); ++i) {
+    OutputItem& item = output_.items.items[i];
+    item.file = file_of[static_cast<std::size_t>(item.file)];
+    item.offset = end[static_cast<std::size_t>(item.file)];
+    end[static_cast<std::size_t>(item.file)] += item.length;
+    output_.files[static_cast<std::size_t>(item.file)].items.push_back(i);
+  }
+}
+
+Result<Output> OutputBuilder::run() {
+  device_bytes_.assign(static_cast<std::size_t>(std::max(target_.device_count(), 1)), 0);
+  for (const ObjectInfo& object : target_.objects()) owners_.emplace(object.name, object.owner);
+  TENPLEX_TRY(find_leaves());
+  TENPLEX_TRY(place_items());
+  if (output_.items.items.size() > std::numeric_limits<std::uint32_t>::max()) {
+    return unsupported("more than 2^32 chunks");
+  }
+  number_files();
+  return std::move(output_);
+}
+
+}  // namespace
+
+Result<Output> build_output(const WriteRequest& request, const ItemLayouts& layouts) {
+  return OutputBuilder(request, layouts).run();
+}
+
+}  // namespace tenplex::dcp
