@@ -1,0 +1,12 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program `tenplex`: builds what the sub-commands need and passes it down.
+#include "tenplex/cli/program.h"
+#include "tenplex/cli/signals.h"
+
+int main(int argc, char** argv) {
+  const tenplex::cli::Signals signals;
+  const auto files = tenplex::local_file_system();
+  return tenplex::cli::run_program(argc, argv, {*files, signals.token()});
+}

@@ -1,0 +1,66 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/cli/digest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "tenplex/cli/common_options.h"
+#include "tenplex/cli/json_output.h"
+#include "tenplex/cli/progress_line.h"
+#include "tenplex/reshard/digest.h"
+
+namespace tenplex::cli {
+namespace {
+
+struct DigestCommandOptions {
+  std::string path;
+  std::string objects_folder;
+  WorkOptions work;
+  bool json = false;
+};
+
+Result<int> run_digest(const Context& context, const DigestCommandOptions& options) {
+  TENPLEX_ASSIGN_OR_RETURN(const std::int64_t memory, options.work.max_memory_bytes());
+  TENPLEX_ASSIGN_OR_RETURN(auto reader,
+                           open_checkpoint(context.files, options.path, ReadOptions{options.objects_folder}));
+  std::vector<Digest> digests;
+  {
+    Executor executor(options.work.threads);
+    Progress progress(context.stop);
+    const ProgressLine line(progress);
+    TENPLEX_ASSIGN_OR_RETURN(digests, digest_tensors(*reader, DigestOptions{memory}, executor, progress));
+  }
+  const auto& tensors = reader->info().tensors;
+  std::vector<std::size_t> by_name(tensors.size());
+  std::iota(by_name.begin(), by_name.end(), 0);
+  std::sort(by_name.begin(), by_name.end(), [&](auto a, auto b) { return tensors[a].name < tensors[b].name; });
+  if (!options.json) {
+    std::string text;
+    for (const std::size_t i : by_name) text += fmt::format("{}  {}\n", to_string(digests[i]), tensors[i].name);
+    print(text);
+    return kExitOk;
+  }
+  Json json = {{"path", options.path}, {"tensors", Json::object()}};
+  for (const std::size_t i : by_name) json["tensors"][tensors[i].name] = to_string(digests[i]);
+  print(dump(json));
+  return kExitOk;
+}
+
+}  // namespace
+
+Command digest_command(CLI::App& app) {
+  auto options = std::make_shared<DigestCommandOptions>();
+  CLI::App* command = app.add_subcommand(
+      "digest", "Print a 128-bit digest of every tensor, sorted by name; it does not depend on how the tensor is cut");
+  command->add_option("path", options->path, "Checkpoint: a file or a folder")->required()->type_name("PATH");
+  add_objects_option(*command, options->objects_folder);
+  add_work_options(*command, options->work);
+  add_json_option(*command, options->json);
+  return {command, &options->json, [options](const Context& context) { return run_digest(context, *options); }};
+}
+
+}  // namespace tenplex::cli

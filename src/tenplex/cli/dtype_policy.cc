@@ -1,0 +1,57 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/cli/dtype_policy.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace tenplex::cli {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, DType>, 8> kTargets = {{{"bf16", DType::kBFloat16},
+                                                                         {"fp16", DType::kFloat16},
+                                                                         {"fp32", DType::kFloat32},
+                                                                         {"fp64", DType::kFloat64},
+                                                                         {"bfloat16", DType::kBFloat16},
+                                                                         {"float16", DType::kFloat16},
+                                                                         {"float32", DType::kFloat32},
+                                                                         {"float64", DType::kFloat64}}};
+
+bool is_convertible(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 || dtype == DType::kFloat64;
+}
+
+/// The dtype to convert to, or nothing for "error".
+Result<std::optional<DType>> parse_policy(std::string_view policy) {
+  if (policy == "error") return std::optional<DType>();
+  constexpr std::string_view kPrefix = "cast:";
+  if (policy.starts_with(kPrefix))
+    for (const auto& [name, dtype] : kTargets)
+      if (policy.substr(kPrefix.size()) == name) return std::optional(dtype);
+  return invalid_argument(
+      fmt::format("'{}' is no dtype policy: expected error, cast:bf16, cast:fp16, cast:fp32 or cast:fp64", policy));
+}
+
+}  // namespace
+
+Result<void> apply_dtype_policy(const std::string& policy, std::vector<TensorInfo>* tensors) {
+  TENPLEX_ASSIGN_OR_RETURN(const auto target, parse_policy(policy));
+  if (!target) return {};
+  for (TensorInfo& tensor : *tensors)
+    if (is_convertible(tensor.dtype)) tensor.dtype = *target;
+  return {};
+}
+
+CLI::Validator dtype_policy_validator() {
+  return CLI::Validator(
+      [](std::string& policy) {
+        const auto parsed = parse_policy(policy);
+        return parsed ? std::string() : parsed.error().to_string();
+      },
+      "");
+}
+
+}  // namespace tenplex::cli

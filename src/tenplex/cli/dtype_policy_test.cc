@@ -1,0 +1,41 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/cli/dtype_policy.h"
+
+#include <gtest/gtest.h>
+
+namespace tenplex::cli {
+namespace {
+
+std::vector<TensorInfo> one_of_each() {
+  return {{"w", DType::kFloat32, {2}},
+          {"h", DType::kFloat16, {2}},
+          {"step", DType::kInt64, {}},
+          {"q", DType::kFloat8E4M3FN, {2}},
+          {"c", DType::kComplex64, {2}}};
+}
+
+TEST(DTypePolicy, ErrorKeepsEveryType) {
+  auto tensors = one_of_each();
+  ASSERT_TRUE(apply_dtype_policy("error", &tensors).has_value());
+  EXPECT_EQ(tensors, one_of_each());
+}
+
+TEST(DTypePolicy, CastConvertsOnlyWideFloatingPoint) {
+  auto tensors = one_of_each();
+  ASSERT_TRUE(apply_dtype_policy("cast:bf16", &tensors).has_value());
+  EXPECT_EQ(tensors[0].dtype, DType::kBFloat16);
+  EXPECT_EQ(tensors[1].dtype, DType::kBFloat16);
+  EXPECT_EQ(tensors[2].dtype, DType::kInt64);
+  EXPECT_EQ(tensors[3].dtype, DType::kFloat8E4M3FN);
+  EXPECT_EQ(tensors[4].dtype, DType::kComplex64);
+}
+
+TEST(DTypePolicy, RefusesOtherWords) {
+  auto tensors = one_of_each();
+  for (const char* policy : {"", "cast", "cast:", "cast:int8", "bf16"})
+    EXPECT_FALSE(apply_dtype_policy(policy, &tensors).has_value()) << policy;
+}
+
+}  // namespace
+}  // namespace tenplex::cli

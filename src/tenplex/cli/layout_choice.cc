@@ -1,0 +1,74 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/cli/layout_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tenplex/ptc/builtin_layouts.h"
+
+namespace tenplex::cli {
+namespace {
+
+std::string builtin_names() {
+  std::string names;
+  for (const BuiltinLayout& layout : builtin_layouts()) names += fmt::format("{}{}", names.empty() ? "" : ", ", layout.name);
+  return names;
+}
+
+bool names_only_axis(const MeshSizes& sizes, std::string_view axis) {
+  return !sizes.empty() && std::all_of(sizes.begin(), sizes.end(), [axis](const auto& size) { return size.first == axis; });
+}
+
+bool is_one_device(const MeshSizes& sizes) {
+  return std::all_of(sizes.begin(), sizes.end(), [](const auto& size) { return size.second == 1; });
+}
+
+Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, const LayoutChoice& choice,
+                             const MeshSizes& sizes) {
+  if (!choice.layout.empty()) return load_layout(files, choice.layout);
+  if (names_only_axis(sizes, "fsdp")) return builtin_layout("fsdp");
+  if (info.layout && !sizes.empty()) return parse_layout(info.layout->text, info.layout->name);
+  if (is_one_device(sizes)) return builtin_layout("replicated");
+  return invalid_argument(fmt::format("sizes '{}' need a layout: give --layout with a file or one of {}", choice.sizes,
+                                      builtin_names()));
+}
+
+}  // namespace
+
+Result<Layout> load_layout(FileSystem& files, const std::string& name_or_path) {
+  auto builtin = builtin_layout(name_or_path);
+  if (builtin) return builtin;
+  auto source = files.open(name_or_path);
+  if (!source)
+    return not_found(fmt::format("layout '{}' is neither a file nor built in: there are {}", name_or_path, builtin_names()));
+  if ((*source)->size() > static_cast<std::int64_t>(kMaxLayoutBytes))
+    return out_of_range(fmt::format("layout '{}' has {}: expected at most {}", name_or_path, format_bytes((*source)->size()),
+                                    format_bytes(static_cast<std::int64_t>(kMaxLayoutBytes))));
+  TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(**source, 0, (*source)->size()));
+  return parse_layout(text, name_or_path);
+}
+
+Result<std::vector<std::string>> object_names(const CheckpointInfo& info) {
+  std::vector<std::string> names;
+  if (info.state.root == kNoNode) return names;
+  TENPLEX_ASSIGN_OR_RETURN(const auto leaves, flatten(info.state));
+  for (const StateLeaf& leaf : leaves)
+    if (info.state[leaf.node].kind != NodeKind::kTensor) names.push_back(leaf.name);
+  return names;
+}
+
+Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, std::vector<TensorInfo> tensors,
+                          const LayoutChoice& choice) {
+  TENPLEX_ASSIGN_OR_RETURN(const MeshSizes sizes, parse_mesh_sizes(choice.sizes));
+  TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(files, info, choice, sizes));
+  TENPLEX_ASSIGN_OR_RETURN(auto objects, object_names(info));
+  TENPLEX_ASSIGN_OR_RETURN(auto collection,
+                           RuleCollection::make(layout, sizes, std::move(tensors), std::move(objects)));
+  return CutCollection{std::move(collection), LayoutNote{layout.name(), layout.text(), sizes}};
+}
+
+}  // namespace tenplex::cli

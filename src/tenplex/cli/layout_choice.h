@@ -1,0 +1,44 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// From --layout, --to and the like to a layout and the collection it makes of a checkpoint's tensors.
+//
+//   --layout given            that built-in layout, or that file
+//   not given                 the layout that the checkpoint says it was cut with; else `fsdp` if --to names only the
+//                             axis fsdp; else, with one device, `replicated`
+//
+// Value types.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tenplex/formats/checkpoint.h"
+#include "tenplex/ptc/layout.h"
+#include "tenplex/ptc/rule_collection.h"
+
+namespace tenplex::cli {
+
+/// A layout by the name of a built-in one, or from a file. Errors: not_found lists the built-in ones.
+Result<Layout> load_layout(FileSystem& files, const std::string& name_or_path);
+
+struct LayoutChoice {
+  std::string layout;  ///< name or path; empty: see the file comment
+  std::string sizes;   ///< "tp=2,pp=2"; empty: one device
+};
+
+/// A collection and how it says that it was cut.
+struct CutCollection {
+  std::unique_ptr<Collection> collection;
+  LayoutNote note;
+};
+
+/// Cuts `tensors` (and gives the checkpoint's objects owners) as chosen. Errors: invalid_argument if no layout is known
+/// or it does not fit, not_found.
+Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, std::vector<TensorInfo> tensors,
+                          const LayoutChoice& choice);
+
+/// Names of the state tree's leaves that are no tensors.
+Result<std::vector<std::string>> object_names(const CheckpointInfo& info);
+
+}  // namespace tenplex::cli

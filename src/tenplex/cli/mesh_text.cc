@@ -1,0 +1,13 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/cli/mesh_text.h"
+
+namespace tenplex::cli {
+
+std::string mesh_text(const std::vector<std::pair<std::string, std::int64_t>>& mesh) {
+  std::string text;
+  for (const auto& [axis, size] : mesh) text += (text.empty() ? "" : ", ") + axis + "=" + std::to_string(size);
+  return text.empty() ? "one device" : text;
+}
+
+}  // namespace tenplex::cli

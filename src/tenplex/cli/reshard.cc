@@ -1,0 +1,205 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/cli/reshard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "tenplex/cli/common_options.h"
+#include "tenplex/cli/dtype_policy.h"
+#include "tenplex/cli/json_output.h"
+#include "tenplex/cli/layout_choice.h"
+#include "tenplex/cli/mesh_text.h"
+#include "tenplex/cli/progress_line.h"
+#include "tenplex/cli/source.h"
+#include "tenplex/reshard/reshard.h"
+
+namespace tenplex::cli {
+namespace {
+
+struct ReshardCommandOptions {
+  SourceOptions source;
+  std::string target;
+  LayoutChoice to;
+  std::string format;
+  std::string dtype_policy = "error";
+  std::string max_file = "0";
+  WorkOptions work;
+  bool overwrite = false;
+  bool verify = false;
+  bool no_sync = false;
+  bool drop_extra_files = false;
+  bool json = false;
+};
+
+/// What a finished run shows.
+struct Outcome {
+  std::string source_format;
+  int source_devices = 1;
+  std::string target_format;
+  LayoutNote layout;
+  int target_devices = 1;
+  ReshardReport report;
+};
+
+bool ends_with_any(const std::string& text, std::initializer_list<std::string_view> endings) {
+  return std::any_of(endings.begin(), endings.end(), [&text](auto ending) { return std::string_view(text).ends_with(ending); });
+}
+
+/// --format, or what the target's name says, or the source's format.
+std::string format_of_target(const ReshardCommandOptions& options, const std::string& source_format) {
+  if (!options.format.empty()) return options.format;
+  if (ends_with_any(options.target, {".safetensors"})) return "safetensors";
+  if (ends_with_any(options.target, {".pt", ".pth", ".ckpt", ".bin"})) return "torch";
+  return source_format;
+}
+
+std::string last_component(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path.substr(path.rfind('/') + 1);
+}
+
+Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& options, const CheckpointReader& source,
+                           const Format& format, const CutCollection& target) {
+  WriteRequest request;
+  request.source = &source.info();
+  request.target = target.collection.get();
+  request.layout = target.note;
+  request.target_name = last_component(options.target);
+  request.objects_folder = options.source.objects_folder;
+  request.keep_all_files = !options.drop_extra_files;
+  TENPLEX_ASSIGN_OR_RETURN(request.max_file_bytes, parse_bytes(options.max_file).with_context("--max-file"));
+
+  ReshardOptions engine;
+  TENPLEX_ASSIGN_OR_RETURN(engine.max_memory_bytes, options.work.max_memory_bytes());
+  engine.overwrite = options.overwrite;
+  engine.sync = !options.no_sync;
+  engine.verify = options.verify;
+  engine.cast = options.dtype_policy != "error";
+  engine.reopen = [&](const std::string& path) {
+    return open_checkpoint(context.files, path, ReadOptions{options.source.objects_folder});
+  };
+  const auto writer = format.make_writer();
+  Executor executor(options.work.threads);
+  Progress progress(context.stop);
+  const ProgressLine line(progress);
+  return reshard(source, *target.collection, *writer, request, context.files, options.target, engine, executor, progress);
+}
+
+Result<Outcome> perform(const Context& context, const ReshardCommandOptions& options) {
+  TENPLEX_ASSIGN_OR_RETURN(auto source, open_source(context, options.source));
+  const CheckpointInfo& info = source->info();
+  for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
+  TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));
+  auto tensors = info.tensors;
+  TENPLEX_TRY(apply_dtype_policy(options.dtype_policy, &tensors));
+  TENPLEX_ASSIGN_OR_RETURN(const CutCollection target, cut(context.files, info, std::move(tensors), options.to));
+  if (format->name == "hf" && target.collection->device_count() > 1)
+    return invalid_argument(fmt::format("format 'hf' always holds whole tensors: leave --to {} out", options.to.sizes));
+  Outcome outcome{info.format, info.device_count, std::string(format->name), target.note,
+                  target.collection->device_count(), {}};
+  TENPLEX_ASSIGN_OR_RETURN(outcome.report, move(context, options, *source, *format, target));
+  return outcome;
+}
+
+double seconds_of(const ReshardReport& report) {
+  return report.plan_seconds + report.move_seconds + report.finish_seconds + report.verify_seconds;
+}
+
+std::string text_of(const Outcome& outcome, const ReshardCommandOptions& options) {
+  const ReshardReport& report = outcome.report;
+  const double writing = report.move_seconds + report.finish_seconds;
+  std::string text = fmt::format(
+      "source    {}   {}, {} device{}\n"
+      "target    {}   {}, {}, {}\n"
+      "tensors   {}   {}\n"
+      "read      {}\n"
+      "written   {} in {} file{}\n"
+      "time      {:.2f} s: plan {:.2f}, copy {:.2f}, finish {:.2f}{}",
+      options.source.path, outcome.source_format, outcome.source_devices, outcome.source_devices == 1 ? "" : "s",
+      options.target, outcome.target_format, outcome.layout.name, mesh_text(outcome.layout.mesh), report.tensors,
+      format_bytes(report.bytes_needed), format_bytes(report.bytes_read), format_bytes(report.bytes_written),
+      report.files_written, report.files_written == 1 ? "" : "s", seconds_of(report), report.plan_seconds,
+      report.move_seconds, report.finish_seconds, report.verified ? fmt::format(", verify {:.2f}", report.verify_seconds) : "");
+  text += fmt::format("\nrate      {}/s\n", format_bytes(static_cast<std::int64_t>(
+                                                static_cast<double>(report.bytes_written) / std::max(writing, 1e-6))));
+  if (report.items_checked + report.items_unchecked > 0)
+    text += fmt::format("checksums {} of the source right, {} not read in full\n", report.items_checked, report.items_unchecked);
+  if (report.verified) text += "verified  every tensor of the target equals the source\n";
+  return text;
+}
+
+Json json_of(const Outcome& outcome, const ReshardCommandOptions& options) {
+  const ReshardReport& report = outcome.report;
+  Json mesh = Json::object();
+  for (const auto& [axis, size] : outcome.layout.mesh) mesh[axis] = size;
+  return {{"source", {{"path", options.source.path}, {"format", outcome.source_format}, {"devices", outcome.source_devices}}},
+          {"target",
+           {{"path", options.target},
+            {"format", outcome.target_format},
+            {"layout", outcome.layout.name},
+            {"mesh", mesh},
+            {"devices", outcome.target_devices}}},
+          {"tensors", report.tensors},
+          {"bytes_needed", report.bytes_needed},
+          {"bytes_read", report.bytes_read},
+          {"bytes_written", report.bytes_written},
+          {"files_written", report.files_written},
+          {"windows", report.windows},
+          {"peak_buffer_bytes", report.peak_buffer_bytes},
+          {"items_checked", report.items_checked},
+          {"items_unchecked", report.items_unchecked},
+          {"verified", report.verified},
+          {"seconds",
+           {{"plan", report.plan_seconds},
+            {"move", report.move_seconds},
+            {"finish", report.finish_seconds},
+            {"verify", report.verify_seconds},
+            {"total", seconds_of(report)}}}};
+}
+
+Result<int> run_reshard(const Context& context, const ReshardCommandOptions& options) {
+  TENPLEX_ASSIGN_OR_RETURN(const Outcome outcome, perform(context, options));
+  print(options.json ? dump(json_of(outcome, options)) : text_of(outcome, options));
+  return kExitOk;
+}
+
+}  // namespace
+
+Command reshard_command(CLI::App& app) {
+  auto options = std::make_shared<ReshardCommandOptions>();
+  CLI::App* command = app.add_subcommand(
+      "reshard", "Write a checkpoint again in another parallel layout or format; the target appears whole or not at all");
+  add_source_options(*command, options->source);
+  command->add_option("target", options->target, "File or folder to write")->required()->type_name("DST");
+  add_mesh_option(*command, "--to", options->to.sizes, "Sizes of the target's mesh axes; left out means 1");
+  add_layout_option(*command, "--layout", options->to.layout, "Layout of the target: a built-in one or a YAML file");
+  command->add_option("--format", options->format, "Format of the target; default: by its name, else the source's")
+      ->type_name("FORMAT")
+      ->check(CLI::Validator([](std::string& name) {
+        const auto format = find_format(name);
+        return format ? std::string() : format.error().to_string();
+      }, ""));
+  command->add_option("--dtype-policy", options->dtype_policy,
+                      "error: keep every element type; cast:TYPE: convert floating-point tensors to TYPE (bf16, fp16, fp32, fp64)")
+      ->type_name("POLICY")
+      ->check(dtype_policy_validator())
+      ->capture_default_str();
+  add_work_options(*command, options->work);
+  command->add_option("--max-file", options->max_file, "hf: largest size of one file, for example 2GB; 0 means 50GB")
+      ->type_name("SIZE")
+      ->check(size_validator())
+      ->capture_default_str();
+  command->add_flag("--overwrite", options->overwrite, "Replace an existing target, in one step at the end");
+  command->add_flag("--verify", options->verify, "Read the target again and compare it with the source before it appears");
+  command->add_flag("--no-sync", options->no_sync, "Do not wait until the bytes are on disk (a power cut may lose the target)");
+  command->add_flag("--drop-extra-files", options->drop_extra_files,
+                    "Leave out files beside the tensors (config.json …) where the format has no place for them");
+  add_json_option(*command, options->json);
+  return {command, &options->json, [options](const Context& context) { return run_reshard(context, *options); }};
+}
+
+}  // namespace tenplex::cli

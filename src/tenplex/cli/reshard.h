@@ -1,0 +1,13 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sub-command `tenplex reshard`.
+#pragma once
+
+#include "tenplex/cli/command.h"
+
+namespace tenplex::cli {
+
+Command reshard_command(CLI::App& app);
+
+}  // namespace tenplex::cli
