@@ -29,6 +29,14 @@ Result<void> check_tensor(const TensorInfo& tensor) {
   return {};
 }
 
+std::string to_string(const SubTensor& shard) {
+  std::string text = to_string(shard.local_shape);
+  for (const Piece& piece : shard.pieces)
+    text +=
+        fmt::format(" | {} at {} step {}", to_string(piece.box), piece.local_offset, to_string(piece.local_strides));
+  return text;
+}
+
 SubTensor whole_tensor(const Dims& shape) { return sub_tensor_of_box(Box::whole(shape)); }
 
 SubTensor sub_tensor_of_box(const Box& box) {

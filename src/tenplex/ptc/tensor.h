@@ -55,6 +55,9 @@ struct SubTensor {
   friend bool operator==(const SubTensor&, const SubTensor&) = default;
 };
 
+/// "[4, 4] | [0:2, 0:4] at 0 step [4, 1] | [8:10, 0:4] at 8 step [4, 1]": the local shape, then the pieces.
+std::string to_string(const SubTensor& shard);
+
 /// The whole tensor in one shard of the same shape.
 SubTensor whole_tensor(const Dims& shape);
 
