@@ -22,7 +22,7 @@ Result<std::unique_ptr<CheckpointReader>> open_torch(FileSystem& files, const st
 
 std::unique_ptr<CheckpointWriter> make_torch_writer();
 
-inline constexpr Format kTorchFormat = {"torch", "one .pt file, as torch.save writes it", &detect_torch, &open_torch,
-                                        &make_torch_writer};
+/// For the table of formats().
+Format torch_format();
 
 }  // namespace tenplex

@@ -46,6 +46,7 @@ struct RawTensor {
 struct RawStorage {
   TorchStorage public_part;
   std::optional<DType> dtype;  // nothing: UntypedStorage
+  std::string refused;         // why it cannot be read; empty = it can
 };
 
 class TorchMachine {
@@ -81,6 +82,7 @@ class TorchMachine {
       TensorInfo info{std::move(name), DType::kUInt8, {}};
       if (result.state[node].kind == NodeKind::kStorage) {
         const RawStorage& storage = storages_[view.storage];
+        if (!storage.refused.empty()) return unsupported(fmt::format("storage '{}' {}", info.name, storage.refused));
         info.dtype = storage.dtype.value_or(DType::kUInt8);
         info.shape = {storage.public_part.size_bytes / size_bytes(info.dtype)};
         view.strides = {1};
@@ -122,7 +124,6 @@ class TorchMachine {
     const std::string_view global = document[parts[1]].text;
     const std::string_view name = global.substr(global.find('\n') + 1);
     const auto dtype = dtype_of_storage_class(name);
-    if (!dtype && name != "UntypedStorage") return unsupported(fmt::format("storage class '{}'", name));
     const auto bytes = checked_mul(*elements, size_bytes(dtype.value_or(DType::kUInt8)));
     if (!bytes) return corrupt(fmt::format("storage '{}' has {} elements", *key, *elements));
     const auto [entry, added] = storage_of_key_.try_emplace(std::string(*key), storages_.size());
@@ -132,6 +133,7 @@ class TorchMachine {
       return corrupt(
           fmt::format("storage '{}' has {} bytes here and {} bytes there", *key, known.public_part.size_bytes, *bytes));
     if (!known.dtype) known.dtype = dtype;
+    if (!dtype && name != "UntypedStorage") known.refused = fmt::format("has the storage class '{}'", name);
     Node node;
     node.kind = NodeKind::kTensor;
     TensorView view;
@@ -167,6 +169,7 @@ class TorchMachine {
                                    NodeId metadata) {
     if (document.kind(arguments[0]) != NodeKind::kStorage) return corrupt("a tensor has no storage");
     const RawStorage& storage = storages_[document.view(arguments[0]).storage];
+    if (!storage.refused.empty()) return refuse(storage.refused);
     RawTensor raw;
     raw.dtype = dtype.value_or(storage.dtype.value_or(DType::kUInt8));
     TensorView view;

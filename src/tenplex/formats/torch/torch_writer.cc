@@ -83,8 +83,10 @@ class TorchWriter : public CheckpointWriter {
   Result<std::string> literal(std::int32_t file, std::size_t segment,
                               std::span<const std::uint32_t> crcs) const override {
     TENPLEX_CHECK(file == 0 && segment % 2 == 0 && segment < layout_->part_count());
-    TENPLEX_CHECK(crcs.size() >= segment / 2);
-    return layout_->literal(segment, crcs);
+    TENPLEX_CHECK(crcs.size() == segment);
+    std::vector<std::uint32_t> data_crcs;
+    for (std::size_t data = 1; data < segment; data += 2) data_crcs.push_back(crcs[data]);
+    return layout_->literal(segment, data_crcs);
   }
 
   bool needs_crcs() const override { return true; }
@@ -184,5 +186,9 @@ class TorchWriter : public CheckpointWriter {
 }  // namespace
 
 std::unique_ptr<CheckpointWriter> make_torch_writer() { return std::make_unique<TorchWriter>(); }
+
+Format torch_format() {
+  return {"torch", "one .pt file, as torch.save writes it", &detect_torch, &open_torch, &make_torch_writer};
+}
 
 }  // namespace tenplex

@@ -129,14 +129,14 @@ Result<void> ZipArchive::read_directory(const Directory& directory) {
     TENPLEX_TRY(check_name(header.name));
     TENPLEX_TRY(read_zip64_extra(header.extra, &header));
     if ((header.flags & 0x2041) != 0) return unsupported(fmt::format("zip entry '{}' is encrypted", header.name));
-    if (header.method != 0 || header.size != header.compressed_size)
-      return unsupported(fmt::format("zip entry '{}' is compressed (method {}); torch.save stores entries as they are",
-                                     header.name, header.method));
     if (header.header_offset > static_cast<std::uint64_t>(directory.offset) ||
-        header.size > static_cast<std::uint64_t>(directory.offset))
+        header.compressed_size > static_cast<std::uint64_t>(directory.offset))
       return bad_directory(fmt::format("'{}' lies outside the archive", header.name));
     entries_.push_back({std::string(header.name), static_cast<std::int64_t>(header.header_offset),
-                        static_cast<std::int64_t>(header.size), 0, header.crc32});
+                        static_cast<std::int64_t>(header.compressed_size), header.method != 0, 0, header.crc32});
+    if (header.method == 0 && header.size != header.compressed_size)
+      return bad_directory(
+          fmt::format("'{}' has {} bytes and {} bytes", header.name, header.size, header.compressed_size));
   }
   if (!rest.empty()) return bad_directory("it is longer than its entries");
   return {};
@@ -174,6 +174,8 @@ std::optional<std::size_t> ZipArchive::find(std::string_view name) const {
 
 Result<std::int64_t> ZipArchive::data_offset(std::size_t index) const {
   const ZipEntry& entry = entries_[index];
+  if (entry.compressed)
+    return unsupported(fmt::format("zip entry '{}' is compressed; torch.save stores entries as they are", entry.name));
   const auto name_size = static_cast<std::int64_t>(entry.name.size());
   TENPLEX_ASSIGN_OR_RETURN(const std::string header, bytes(entry.header_offset, kZipLocalSize + name_size));
   const auto bad = [&](std::string_view what) {

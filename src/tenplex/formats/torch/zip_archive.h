@@ -26,15 +26,16 @@ namespace tenplex {
 struct ZipEntry {
   std::string name;                ///< with its folder: "archive/data/0"
   std::int64_t header_offset = 0;  ///< of the local header
-  std::int64_t size_bytes = 0;
-  std::int64_t limit = 0;   ///< the entry ends before this offset
-  std::uint32_t crc32 = 0;  ///< 0 may mean that the writer made none
+  std::int64_t size_bytes = 0;     ///< as it lies in the archive
+  bool compressed = false;         ///< then it cannot be read
+  std::int64_t limit = 0;          ///< the entry ends before this offset
+  std::uint32_t crc32 = 0;         ///< 0 may mean that the writer made none
 };
 
 class ZipArchive {
  public:
   /// Requires: `source` outlives the archive.
-  /// Errors: corrupt, unsupported (compressed, encrypted or split archives), io.
+  /// Errors: corrupt, unsupported (encrypted or split archives), io.
   static Result<ZipArchive> open(const ByteSource& source, std::int64_t offset, std::int64_t size);
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
@@ -42,7 +43,7 @@ class ZipArchive {
   std::optional<std::size_t> find(std::string_view name) const;
 
   /// Offset in the source (not the archive) of the entry's first byte; all its bytes lie inside the archive.
-  /// Errors: corrupt if the local header is not what the directory says, io.
+  /// Errors: corrupt if the local header is not what the directory says, unsupported if it is compressed, io.
   Result<std::int64_t> data_offset(std::size_t entry) const;
 
   /// All bytes of an entry, held against its CRC unless that is 0. Errors: corrupt, io, resource_exhausted if the entry
