@@ -65,11 +65,12 @@ constexpr std::int64_t kPrefetchBytes = 2048;
 constexpr std::int64_t kMaxPrefetchedRowBytes = 1023;
 
 TENPLEX_TARGET void stream_rows(const RowRun& run) {
+  const bool prefetch = run.row_bytes <= kMaxPrefetchedRowBytes;
   const std::int64_t ahead = std::max<std::int64_t>(1, kPrefetchBytes / run.row_bytes);
   for (std::int64_t row = 0; row < run.rows; ++row) {
     std::byte* target = run.target + row * run.target_step;
     const std::byte* source = run.source + row * run.source_step;
-    if (row + ahead < run.rows) prefetch_row(source + ahead * run.source_step, std::min(run.row_bytes, kPrefetchBytes));
+    if (prefetch && row + ahead < run.rows) prefetch_row(source + ahead * run.source_step, run.row_bytes);
     const std::int64_t head = std::min(bytes_to_line(target), run.row_bytes);
     const std::int64_t lines = (run.row_bytes - head) / kLineBytes * kLineBytes;
     copy_row(target, source, head);

@@ -142,11 +142,11 @@ TEST_P(DigestOnPath, ReadsPiecesOfAnyShapeAndStride) {
                             Dims{700, 4200, 1}}) {
     for (const Dims& cut : {Dims{3, 2, 350}, Dims{6, 5, 700}, Dims{1, 5, 13}, Dims{6, 3, 1}, Dims{4, 1, 700}}) {
       Digest sum;
+      std::vector<std::int32_t> local(60'000, -1);  // what is outside the box is padding
       for (std::int64_t i = 0; i < 6; i += cut[0])
         for (std::int64_t j = 0; j < 5; j += cut[1])
           for (std::int64_t k = 0; k < 700; k += cut[2]) {
             const Box box{{i, j, k}, {std::min(cut[0], 6 - i), std::min(cut[1], 5 - j), std::min(cut[2], 700 - k)}};
-            std::vector<std::int32_t> local(60'000, -1);
             for (std::int64_t a = 0; a < box.extent[0]; ++a)
               for (std::int64_t b = 0; b < box.extent[1]; ++b)
                 for (std::int64_t c = 0; c < box.extent[2]; ++c)
