@@ -7,8 +7,8 @@
 //   for (each stored shard) TENPLEX_TRY(builder.add(device, tensor, shard));
 //   TENPLEX_ASSIGN_OR_RETURN(auto collection, std::move(builder).finish());
 //
-// Equal shards of one tensor on several devices become one shard with several holders. Shards of a tensor are numbered
-// in the order of their contents (first box first), whatever the order in which they were added.
+// Equal shards of one tensor on several devices become one shard with several holders. The
+// order of a tensor's shards depends on their contents alone (contiguous boxes by their offsets), not on that of add().
 //
 // Storage is packed, because a checkpoint may have millions of chunks: 28 B and 16 B per dimension for a shard that is
 // one contiguous box on one device. Strides are stored only where they are not those of a contiguous box.
