@@ -23,6 +23,9 @@ namespace tenplex {
 /// The least that ReshardOptions::max_memory_bytes and the like may be.
 inline constexpr std::int64_t kMinMemoryBytes = std::int64_t{1} << 20;
 
+/// Errors: invalid_argument below kMinMemoryBytes.
+Result<void> check_memory_limit(std::int64_t max_memory_bytes);
+
 struct ReshardOptions {
   /// Bytes of tensor data held at any time, all threads together; at least kMinMemoryBytes.
   std::int64_t max_memory_bytes = std::int64_t{256} << 20;

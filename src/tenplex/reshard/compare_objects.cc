@@ -1,0 +1,45 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/reshard/compare_objects.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace tenplex {
+namespace {
+
+using Leaves = std::map<std::string, NodeId>;
+
+Result<Leaves> object_leaves(const StateGraph& graph) {
+  TENPLEX_ASSIGN_OR_RETURN(const std::vector<StateLeaf> all, flatten(graph));
+  Leaves leaves;
+  for (const StateLeaf& leaf : all)
+    if (graph[leaf.node].kind != NodeKind::kTensor) leaves.emplace(leaf.name, leaf.node);
+  return leaves;
+}
+
+}  // namespace
+
+bool compare_objects(const StateGraph& first, const StateGraph& second, std::vector<std::string>* differences) {
+  if (first.root == kNoNode || second.root == kNoNode) return false;
+  const auto a = object_leaves(first);
+  const auto b = object_leaves(second);
+  if (!a || !b) {  // a tree without leaf names, such as one with a cycle: it can only be compared as a whole
+    if (!equal(first, first.root, second, second.root)) differences->push_back("the objects differ");
+    return true;
+  }
+  for (const auto& [name, node] : *a) {
+    const auto other = b->find(name);
+    if (other == b->end()) {
+      differences->push_back(fmt::format("object '{}' is only in the first", name));
+    } else if (!equal(first, node, second, other->second)) {
+      differences->push_back(fmt::format("object '{}' differs", name));
+    }
+  }
+  for (const auto& [name, node] : *b)
+    if (!a->contains(name)) differences->push_back(fmt::format("object '{}' is only in the second", name));
+  return true;
+}
+
+}  // namespace tenplex

@@ -1,0 +1,79 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// OutputFiles: the files of the target while they are written, all of them open at once, and what is known of each data
+// segment: its CRC-32, and which parts of it are there.
+//
+// Resource. Threads: write() calls on different ranges are safe together; the other calls one at a time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tenplex/base/executor.h"
+#include "tenplex/formats/checkpoint.h"
+#include "tenplex/io/commit.h"
+#include "tenplex/reshard/crc_parts.h"
+#include "tenplex/reshard/output_layout.h"
+
+namespace tenplex {
+
+/// Bytes of an array that are ready in memory.
+struct ReadyBytes {
+  const OutputArray* array = nullptr;
+  std::int64_t begin = 0;  ///< in the array
+  const std::byte* memory = nullptr;
+  std::int64_t size = 0;
+  bool track = false;  ///< the array has padding: note what was written
+};
+
+class OutputFiles {
+ public:
+  /// Creates every data file. All arguments outlive the object. Errors: as AtomicTarget::create_file().
+  static Result<std::unique_ptr<OutputFiles>> create(AtomicTarget& target, const OutputPlan& plan,
+                                                     const OutputLayout& layout, const CheckpointWriter& writer);
+
+  /// Where an array is written first.
+  const Destination& first_place(const OutputArray& array) const { return layout_.destinations(array).front(); }
+
+  /// Writes ranges of arrays; neighbours in memory and file become one call.
+  /// Requires: sorted by first destination. Errors: resource_exhausted, io.
+  Result<void> write(std::span<const ReadyBytes> ranges);
+
+  /// Writes zeros wherever an array with padding was not written.
+  Result<void> write_padding(const OutputArray& array);
+
+  /// Literal and extra segments of all data files, then fsync, then the manifest. Errors: the writer's; internal if a
+  /// segment is incomplete; resource_exhausted, io.
+  Result<void> write_literals(const CheckpointReader& source, Executor& executor, std::stop_token stop);
+  Result<void> finish(const CheckpointReader& source, Executor& executor, std::stop_token stop);
+
+  std::int64_t bytes_written() const { return bytes_written_; }
+  std::int64_t file_count() const { return static_cast<std::int64_t>(plan_.files.size()) + (plan_.manifest ? 1 : 0); }
+
+ private:
+  OutputFiles(AtomicTarget& target, const OutputPlan& plan, const OutputLayout& layout, const CheckpointWriter& writer)
+      : target_(target), plan_(plan), layout_(layout), writer_(writer), needs_crcs_(writer.needs_crcs()) {}
+  Result<void> write_at(std::size_t file, std::int64_t offset, ByteSpan bytes);
+  void note(const OutputArray& array, std::int64_t begin, std::int64_t end, std::uint32_t crc);
+  Result<std::vector<std::uint32_t>> segment_crcs(std::size_t file) const;
+  Result<void> write_segments(const OutputFile& file, std::int32_t index, ByteSink& sink,
+                              const CheckpointReader& source);
+  Result<void> write_manifest(const CheckpointReader& source);
+
+  AtomicTarget& target_;
+  const OutputPlan& plan_;
+  const OutputLayout& layout_;
+  const CheckpointWriter& writer_;
+  const bool needs_crcs_;
+  std::vector<std::unique_ptr<ByteSink>> sinks_;
+  std::vector<std::vector<CrcParts>> parts_;  // per file and segment; guarded by locks_
+  std::array<std::mutex, 64> locks_;
+  std::atomic<std::int64_t> bytes_written_ = 0;
+};
+
+}  // namespace tenplex

@@ -1,0 +1,150 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/reshard/output_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace tenplex {
+namespace {
+
+using Kind = OutputArray::Kind;
+
+struct Placed {
+  OutputArray array;
+  Destination destination;
+};
+
+Kind kind_of(Segment::Kind kind) {
+  if (kind == Segment::Kind::kPiece) return Kind::kPiece;
+  return kind == Segment::Kind::kStorage ? Kind::kStorage : Kind::kShard;
+}
+
+auto identity(const OutputArray& array) {
+  return std::tuple(array.kind == Kind::kStorage, array.kind == Kind::kStorage ? 0 : array.tensor.value(), array.shard,
+                    array.kind, array.piece);
+}
+
+// A storage that is one whole tensor, contiguous, needs no special care.
+OutputArray simplified(OutputArray array, const Collection& target) {
+  if (array.kind != Kind::kStorage || array.views.size() != 1) return array;
+  const StorageView& view = array.views.front();
+  const TensorInfo& tensor = target.tensors()[view.tensor.index()];
+  if (view.offset != 0 || array.size_bytes != size_bytes(tensor)) return array;
+  if (volume(tensor.shape) > 0 && !(view.strides == row_major_strides(tensor.shape))) return array;
+  array.kind = Kind::kWhole;
+  array.tensor = view.tensor;
+  array.shard = 0;
+  array.views.clear();
+  return array;
+}
+
+std::vector<Placed> data_segments(const OutputPlan& plan, const Collection& target, const CheckpointWriter& writer) {
+  std::vector<Placed> segments;
+  for (std::size_t file = 0; file < plan.files.size(); ++file) {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < plan.files[file].segments.size(); ++i) {
+      const Segment& segment = plan.files[file].segments[i];
+      if (segment.kind != Segment::Kind::kLiteral && segment.kind != Segment::Kind::kExtra) {
+        OutputArray array;
+        array.kind = kind_of(segment.kind);
+        array.tensor = segment.tensor;
+        array.shard = segment.shard;
+        array.piece = segment.piece;
+        array.size_bytes = segment.size_bytes;
+        if (array.kind == Kind::kStorage) array.views = writer.storage_views(segment.shard);
+        segments.push_back({simplified(std::move(array), target),
+                            {static_cast<std::int32_t>(file), static_cast<std::uint32_t>(i), offset}});
+      }
+      offset += segment.size_bytes;
+    }
+  }
+  return segments;
+}
+
+}  // namespace
+
+Result<OutputLayout> OutputLayout::build(const OutputPlan& plan, const Collection& target,
+                                         const CheckpointWriter& writer) {
+  OutputLayout layout;
+  std::vector<Placed> segments = data_segments(plan, target, writer);
+  std::stable_sort(segments.begin(), segments.end(),
+                   [](const Placed& a, const Placed& b) { return identity(a.array) < identity(b.array); });
+  layout.destinations_.reserve(segments.size());
+  for (std::size_t begin = 0; begin < segments.size();) {
+    OutputArray array = std::move(segments[begin].array);
+    array.first_destination = static_cast<std::uint32_t>(layout.destinations_.size());
+    const auto same = identity(array);
+    std::size_t end = begin;
+    do layout.destinations_.push_back(segments[end].destination);
+    while (++end < segments.size() && identity(segments[end].array) == same);
+    array.destination_count = static_cast<std::uint32_t>(end - begin);
+    (array.kind == Kind::kStorage ? layout.storages_ : layout.arrays_).push_back(std::move(array));
+    begin = end;
+  }
+  layout.index_tensors(target.tensors().size());
+  TENPLEX_TRY(layout.check_complete(target));
+  return layout;
+}
+
+void OutputLayout::index_tensors(std::size_t tensors) {
+  tensor_begin_.assign(tensors + 1, 0);
+  for (const OutputArray& array : arrays_) ++tensor_begin_[array.tensor.index() + 1];
+  for (std::size_t t = 0; t < tensors; ++t) tensor_begin_[t + 1] += tensor_begin_[t];
+  std::vector<std::pair<std::pair<std::int32_t, std::int64_t>, TensorId>> first;
+  for (std::size_t t = 0; t < tensors; ++t) {
+    if (arrays_of(TensorId(t)).empty()) continue;
+    const Destination& place = destinations(arrays_of(TensorId(t)).front()).front();
+    first.push_back({{place.file, place.offset}, TensorId(t)});
+  }
+  std::sort(first.begin(), first.end());
+  for (const auto& [place, tensor] : first) order_.push_back(tensor);
+}
+
+std::span<const OutputArray> OutputLayout::arrays_of(TensorId tensor) const {
+  const std::uint32_t begin = tensor_begin_[tensor.index()];
+  return std::span(arrays_).subspan(begin, tensor_begin_[tensor.index() + 1] - begin);
+}
+
+Result<void> OutputLayout::check_complete(const Collection& target) const {
+  std::vector<bool> in_storage(target.tensors().size());
+  for (const OutputArray& storage : storages_)
+    for (const StorageView& view : storage.views) in_storage[view.tensor.index()] = true;
+  SubTensor shard;
+  for (std::size_t t = 0; t < target.tensors().size(); ++t) {
+    const TensorInfo& tensor = target.tensors()[t];
+    const auto arrays = arrays_of(TensorId(t));
+    if (in_storage[t] || (arrays.size() == 1 && arrays.front().kind == Kind::kWhole)) continue;
+    auto next = arrays.begin();
+    for (std::int64_t s = 0; s < target.shard_count(TensorId(t)); ++s) {
+      target.shard(TensorId(t), s, &shard);
+      const auto wrong = [&] {
+        return internal_error(fmt::format("the output plan misses shard {} of tensor '{}'", s, tensor.name));
+      };
+      std::size_t pieces = 0;
+      bool whole = false;
+      for (; next != arrays.end() && next->shard == s; ++next) {
+        std::optional<std::int64_t> bytes;
+        if (next->kind == Kind::kPiece) {
+          if (next->piece < 0 || static_cast<std::size_t>(next->piece) >= shard.pieces.size()) return wrong();
+          bytes = packed_bytes(tensor.dtype, volume(shard.pieces[static_cast<std::size_t>(next->piece)].box));
+          ++pieces;
+        } else {
+          bytes = packed_bytes(tensor.dtype, volume(shard.local_shape));
+          whole = true;
+        }
+        if (bytes != next->size_bytes) return wrong();
+      }
+      const bool holds_nothing =
+          std::all_of(shard.pieces.begin(), shard.pieces.end(), [](const Piece& piece) { return piece.box.empty(); });
+      if (!whole && pieces < shard.pieces.size() && !holds_nothing) return wrong();
+    }
+    if (next != arrays.end()) return internal_error(fmt::format("too many shards of tensor '{}'", tensor.name));
+  }
+  return {};
+}
+
+}  // namespace tenplex

@@ -1,0 +1,186 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/reshard/reshard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tenplex/copy/convert.h"
+#include "tenplex/io/commit.h"
+#include "tenplex/io/memory_budget.h"
+#include "tenplex/reshard/round.h"
+#include "tenplex/reshard/verify.h"
+
+namespace tenplex {
+namespace {
+
+// A round ends when it has work for a while, or when its plans get large.
+constexpr std::int64_t kRoundBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kRoundShards = 16 << 10;
+
+/// Seconds since the last call.
+class Clock {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+Result<void> check_tensors(const CheckpointInfo& source, const Collection& target, bool cast) {
+  if (source.tensors.size() != target.tensors().size()) {
+    return invalid_argument(
+        fmt::format("the target has {} tensors, the source {}", target.tensors().size(), source.tensors.size()));
+  }
+  for (std::size_t t = 0; t < source.tensors.size(); ++t) {
+    const TensorInfo& from = source.tensors[t];
+    const TensorInfo& to = target.tensors()[t];
+    if (from.name != to.name) {
+      return invalid_argument(fmt::format("tensor {}: expected '{}', found '{}'", t, from.name, to.name));
+    }
+    if (!(from.shape == to.shape)) {
+      return invalid_argument(fmt::format("tensor '{}': shape mismatch: expected {}, found {}", from.name,
+                                          to_string(from.shape), to_string(to.shape)));
+    }
+    TENPLEX_TRY(check_tensor(to));
+    if (from.dtype == to.dtype) continue;
+    if (!cast) {
+      return invalid_argument(fmt::format("tensor '{}': dtype mismatch: expected {}, found {}", from.name,
+                                          to_string(to.dtype), to_string(from.dtype)));
+    }
+    if (!can_convert(from.dtype, to.dtype)) {
+      return unsupported(fmt::format("tensor '{}': no conversion from {} to {}", from.name, to_string(from.dtype),
+                                     to_string(to.dtype)));
+    }
+  }
+  return {};
+}
+
+bool casts_any(const CheckpointInfo& source, const Collection& target) {
+  for (std::size_t t = 0; t < source.tensors.size(); ++t)
+    if (source.tensors[t].dtype != target.tensors()[t].dtype) return true;
+  return false;
+}
+
+std::int64_t total_bytes(std::span<const TensorInfo> tensors) {
+  std::int64_t bytes = 0;
+  for (const TensorInfo& tensor : tensors) bytes += size_bytes(tensor);
+  return bytes;
+}
+
+/// The tensors of the next round, from `begin` of the layout's order.
+std::span<const TensorId> next_round(const RoundContext& context, std::size_t begin) {
+  const auto order = context.layout.order();
+  std::int64_t bytes = 0;
+  std::int64_t shards = 0;
+  std::size_t end = begin;
+  while (end < order.size() && bytes < kRoundBytes && shards < kRoundShards) {
+    bytes += size_bytes(context.target.tensors()[order[end].index()]);
+    shards +=
+        context.source.shard_count(order[end]) + static_cast<std::int64_t>(context.layout.arrays_of(order[end]).size());
+    ++end;
+  }
+  return order.subspan(begin, end - begin);
+}
+
+Result<void> move_all(const RoundContext& context, ReshardReport* report) {
+  for (std::size_t begin = 0; begin < context.layout.order().size();) {
+    const auto tensors = next_round(context, begin);
+    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t windows, Round::move_tensors(context, tensors));
+    report->windows += windows;
+    begin += tensors.size();
+  }
+  for (const OutputArray& storage : context.layout.storages()) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t windows, Round::move_storage(context, storage));
+    report->windows += windows;
+  }
+  return {};
+}
+
+Result<void> verify_target(const CheckpointReader& source, const std::string& path, const ReshardOptions& options,
+                           Executor& executor, Progress& progress) {
+  TENPLEX_ASSIGN_OR_RETURN(const auto written, options.reopen(path));
+  const VerifyOptions verify_options{options.max_memory_bytes, options.cast};
+  TENPLEX_ASSIGN_OR_RETURN(const VerifyReport report, verify(source, *written, verify_options, executor, progress));
+  if (!report.differences.empty()) {
+    const TensorDifference& first = report.differences.front();
+    const TensorInfo& tensor = first.kind == TensorDifference::Kind::kOnlyInSecond ? first.second : first.first;
+    return corrupt(fmt::format("the written target differs from the source in {} tensors, first '{}'",
+                               report.differences.size(), tensor.name));
+  }
+  if (!report.object_differences.empty()) {
+    return corrupt(fmt::format("the written target differs from the source: {}", report.object_differences.front()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_memory_limit(std::int64_t max_memory_bytes) {
+  if (max_memory_bytes >= kMinMemoryBytes) return {};
+  return invalid_argument(fmt::format("memory limit: expected at least {}, found {}", format_bytes(kMinMemoryBytes),
+                                      format_bytes(max_memory_bytes)));
+}
+
+Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& target, CheckpointWriter& writer,
+                              const WriteRequest& request, FileSystem& files, const std::string& path,
+                              const ReshardOptions& options, Executor& executor, Progress& progress) {
+  Clock clock;
+  ReshardReport report;
+  TENPLEX_TRY(check_memory_limit(options.max_memory_bytes));
+  if (options.verify && !options.reopen) return internal_error("verify needs a way to open the target");
+  TENPLEX_ASSIGN_OR_RETURN(const auto collection, SourceCollection::build(source.info()));
+  TENPLEX_TRY(check_tensors(source.info(), target, options.cast));
+  TENPLEX_ASSIGN_OR_RETURN(const OutputPlan plan, writer.prepare(request));
+  TENPLEX_ASSIGN_OR_RETURN(const OutputLayout layout, OutputLayout::build(plan, target, writer));
+  report.tensors = static_cast<std::int64_t>(source.info().tensors.size());
+  report.bytes_needed = total_bytes(source.info().tensors);
+
+  TENPLEX_ASSIGN_OR_RETURN(const auto commit,
+                           AtomicTarget::begin(files, path, {plan.single_file, options.overwrite, options.sync}));
+  TENPLEX_ASSIGN_OR_RETURN(const auto output, OutputFiles::create(*commit, plan, layout, writer));
+  report.plan_seconds = clock.lap();
+
+  progress.start_phase("write", total_bytes(target.tensors()));
+  ItemLedger ledger(source);
+  ChunkReader chunks(source, *collection, ledger);
+  {
+    MemoryBudget budget(options.max_memory_bytes);
+    const SlotNeeds needs{executor.thread_count(), casts_any(source.info(), target), collection->has_copies()};
+    TENPLEX_ASSIGN_OR_RETURN(const auto slots, Slots::allocate(budget, needs));
+    const RoundContext context{source, *collection, target, layout, chunks, *output, *slots, executor, progress};
+    TENPLEX_TRY(move_all(context, &report));
+    report.peak_buffer_bytes = budget.peak();
+  }
+  report.bytes_read = chunks.bytes_read();
+  TENPLEX_TRY(ledger.complete_small_gaps(&report.bytes_read));
+  report.items_checked = ledger.checked();
+  report.items_unchecked = ledger.unchecked();
+  report.move_seconds = clock.lap();
+
+  progress.start_phase("sync", 0);
+  TENPLEX_TRY(output->write_literals(source, executor, progress.stop()));
+  TENPLEX_TRY(output->finish(source, executor, progress.stop()));
+  report.bytes_written = output->bytes_written();
+  report.files_written = output->file_count();
+  report.finish_seconds = clock.lap();
+
+  if (options.verify) {
+    TENPLEX_TRY(verify_target(source, commit->partial_path(), options, executor, progress));
+    report.verified = true;
+    report.verify_seconds = clock.lap();
+  }
+  TENPLEX_TRY(progress.check());
+  TENPLEX_TRY(commit->commit());
+  report.finish_seconds += clock.lap();
+  return report;
+}
+
+}  // namespace tenplex
