@@ -127,7 +127,7 @@ class TorchMachine {
     const auto bytes = checked_mul(*elements, size_bytes(dtype.value_or(DType::kUInt8)));
     if (!bytes) return corrupt(fmt::format("storage '{}' has {} elements", *key, *elements));
     const auto [entry, added] = storage_of_key_.try_emplace(std::string(*key), storages_.size());
-    if (added) storages_.push_back({{std::string(*key), std::string(*location), *bytes}, dtype});
+    if (added) storages_.push_back({{std::string(*key), std::string(*location), *bytes}, dtype, {}});
     RawStorage& known = storages_[entry->second];
     if (known.public_part.size_bytes != *bytes)
       return corrupt(
