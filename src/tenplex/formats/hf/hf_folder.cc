@@ -74,11 +74,11 @@ Result<void> choose_weights(const std::vector<FolderEntry>& entries, Folder* fol
   const std::vector<std::string> indexes = names_ending(entries, kIndexExtension);
   if (!indexes.empty()) return choose_index(indexes, folder);
   const std::vector<std::string> all = names_ending(entries, kExtension);
-  if (has(entries, kMainFile) || all.size() == 1) {
+  const auto found = families(entries);
+  if (has(entries, kMainFile) || (all.size() == 1 && found.empty())) {
     folder->weights = {has(entries, kMainFile) ? std::string(kMainFile) : all.front()};
     return {};
   }
-  const auto found = families(entries);
   if (found.size() != 1)
     return invalid_argument(fmt::format("{} .safetensors files and no index: which are the model's?", all.size()));
   TENPLEX_ASSIGN_OR_RETURN(folder->weights, complete_family(found.begin()->second, found.begin()->first.second));

@@ -308,6 +308,7 @@ struct Envelope {
   std::string_view format;
   std::string_view checksum;
   std::string_view body;
+  std::int64_t version = -1;
   std::int64_t oldest_reader = -1;
   std::int64_t length = -1;
 };
@@ -321,6 +322,8 @@ Result<Envelope> read_envelope(JsonReader& json) {
     if (!more) break;
     if (key == "format") {
       TENPLEX_ASSIGN_OR_RETURN(envelope.format, json.string());
+    } else if (key == "version") {
+      TENPLEX_ASSIGN_OR_RETURN(envelope.version, json.integer());
     } else if (key == "oldest_reader") {
       TENPLEX_ASSIGN_OR_RETURN(envelope.oldest_reader, json.integer());
     } else if (key == "length") {
@@ -330,7 +333,7 @@ Result<Envelope> read_envelope(JsonReader& json) {
     } else if (key == "body") {
       TENPLEX_ASSIGN_OR_RETURN(envelope.body, json.skip());
     } else {
-      TENPLEX_TRY(json.skip());
+      return json.fail(fmt::format("unknown member '{}'", key));
     }
   }
   TENPLEX_TRY(json.finish());
@@ -347,7 +350,8 @@ Result<void> decode_manifest(std::string_view text, const ManifestVisitor& visit
   if (envelope.oldest_reader > kManifestVersion)
     return unsupported(fmt::format("the manifest needs a reader of version {}, this is version {}",
                                    envelope.oldest_reader, kManifestVersion));
-  if (envelope.oldest_reader < 1) return corrupt("the manifest does not say which reader it needs");
+  if (envelope.oldest_reader < 1 || envelope.version < envelope.oldest_reader)
+    return corrupt("the manifest does not say which reader it needs");
   if (envelope.length != std::int64_t(envelope.body.size()))
     return corrupt(fmt::format("the body has {} bytes, expected {}", envelope.body.size(), envelope.length));
   Hasher hasher;

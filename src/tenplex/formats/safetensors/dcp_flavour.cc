@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "tenplex/base/checked.h"
@@ -56,6 +57,31 @@ Result<Offsets> parse_sharding(std::string_view text) {
   return offsets;
 }
 
+/// "shard-00002-model-00001-of-00003.safetensors" is rank 1's; files of other names are ranks in their order.
+/// Errors: not_found for a rank without a file.
+Result<std::vector<DeviceId>> devices_of(const std::vector<std::string>& names) {
+  std::vector<DeviceId> devices;
+  std::set<std::int64_t> ranks;
+  for (const std::string& name : names) {
+    const auto split = split_numbers(name);
+    if (!split || split->pattern != "shard-#-model-#-of-#.safetensors") break;
+    if (split->numbers[0] < 1 || split->numbers[0] > INT32_MAX)
+      return invalid_argument(fmt::format("'{}': shards are numbered from 1", name));
+    ranks.insert(split->numbers[0]);
+    devices.emplace_back(static_cast<std::int32_t>(split->numbers[0] - 1));
+  }
+  if (devices.size() == names.size()) {
+    std::int64_t expected = 1;
+    for (const std::int64_t rank : ranks)
+      if (rank != expected++) return not_found(fmt::format("no file of shard {}", expected - 1));
+    return devices;
+  }
+  TENPLEX_TRY(check_numbering(names));
+  devices.clear();
+  for (std::size_t index = 0; index < names.size(); ++index) devices.emplace_back(index);
+  return devices;
+}
+
 class DcpFlavoured {
  public:
   DcpFlavoured(FileSystem& files, const std::string& folder, const ReadOptions& options)
@@ -65,7 +91,8 @@ class DcpFlavoured {
     CheckpointInfo& info = reader_->mutable_info();
     info.format = "safetensors";
     info.detail = fmt::format("safetensors of torch.distributed.checkpoint, {} files", names.size());
-    info.device_count = static_cast<int>(names.size());
+    TENPLEX_ASSIGN_OR_RETURN(devices_, devices_of(names));
+    info.device_count = std::max_element(devices_.begin(), devices_.end())->value() + 1;
     for (const std::string& name : names) TENPLEX_TRY(add_file(name).with_context(fmt::format("'{}'", name)));
     for (std::size_t index = 0; index < info.tensors.size(); ++index) TENPLEX_TRY(check_tensor_cover(index));
     for (const Chunk& chunk : chunks_) reader_->add_box(chunk, row_major_strides(chunk.box.extent));
@@ -117,8 +144,11 @@ class DcpFlavoured {
       global.shape[dim] = std::max(global.shape[dim], *end);
     }
     const auto file = static_cast<std::int32_t>(reader_->info().files.size() - 1);
-    chunks_.push_back(
-        {TensorId(entry->second), DeviceId(file), file, data_start + stored.begin, {offset, local.shape}});
+    chunks_.push_back({TensorId(entry->second),
+                       devices_[static_cast<std::size_t>(file)],
+                       file,
+                       data_start + stored.begin,
+                       {offset, local.shape}});
     std::vector<std::int64_t>& boxes = boxes_[entry->second];
     boxes.insert(boxes.end(), offset.begin(), offset.end());
     boxes.insert(boxes.end(), local.shape.begin(), local.shape.end());
@@ -144,6 +174,7 @@ class DcpFlavoured {
   std::unordered_map<std::string, std::size_t> by_name_;
   std::vector<std::vector<std::int64_t>> boxes_;  // per tensor: offset and extent of each chunk
   std::vector<Chunk> chunks_;
+  std::vector<DeviceId> devices_;  // per file
 };
 
 }  // namespace
@@ -151,10 +182,7 @@ class DcpFlavoured {
 Result<std::unique_ptr<CheckpointReader>> open_dcp_flavoured(FileSystem& files, const std::string& folder,
                                                              const std::vector<std::string>& names,
                                                              const ReadOptions& options) {
-  auto reader = DcpFlavoured(files, folder, options).run(names);
-  if (!reader) return std::move(reader).error().with_context(folder);
-  if (auto numbering = check_numbering(names); !numbering) return std::move(numbering).with_context(folder).error();
-  return reader;
+  return DcpFlavoured(files, folder, options).run(names).with_context(folder);
 }
 
 }  // namespace tenplex::safetensors

@@ -44,13 +44,14 @@ std::optional<std::size_t> changing_position(const std::vector<NumberedName>& fa
   return position;
 }
 
-/// The number after "-of-" in the family's pattern, or −1.
-std::int64_t stated_count(const NumberedName& name) {
-  const std::size_t at = name.pattern.find("-of-#");
-  if (at == std::string::npos) return -1;
-  std::size_t index = 0;
+/// Index of the number after "-of-" in the family's names, or nothing.
+std::optional<std::size_t> count_position(const NumberedName& name) {
+  const std::size_t at = name.pattern.find("#-of-#");
+  if (at == std::string::npos) return std::nullopt;
+  std::size_t index = 1;
   for (std::size_t k = 0; k < at; ++k) index += name.pattern[k] == '#' ? 1 : 0;
-  return index < name.numbers.size() ? name.numbers[index] : -1;
+  if (index >= name.numbers.size()) return std::nullopt;
+  return index;
 }
 
 }  // namespace
@@ -103,7 +104,6 @@ Result<void> check_numbering(const std::vector<std::string>& names) {
   if (!position && names.size() > 1)
     return invalid_argument(
         fmt::format("'{}' … '{}' are not one family of numbered files", names.front(), names.back()));
-  const std::int64_t count = family.empty() ? -1 : stated_count(family.front());
   if (position) {
     std::int64_t expected = family.front().numbers[*position];
     if (expected != 0 && expected != 1)
@@ -113,7 +113,9 @@ Result<void> check_numbering(const std::vector<std::string>& names) {
       if (family[k].numbers[*position] != expected)
         return not_found(fmt::format("file number {} is missing before '{}'", expected, names[k]));
   }
-  if (count >= 0 && count != std::int64_t(names.size()) && (!position || family.front().numbers.size() > 1))
+  const auto counted = family.empty() ? std::nullopt : count_position(family.front());
+  if (!counted || (position && *position + 1 != *counted)) return {};
+  if (const std::int64_t count = family.front().numbers[*counted]; count != std::int64_t(names.size()))
     return not_found(fmt::format("the names say {} files, {} are there", count, names.size()));
   return {};
 }

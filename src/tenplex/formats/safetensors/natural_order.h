@@ -27,7 +27,7 @@ struct NumberedName {
 std::optional<NumberedName> split_numbers(std::string_view name);
 
 /// Checks that names, sorted, are one family whose one changing number counts up by one from 0 or 1, and where a
-/// constant number after "-of-" says how many there are, that there are so many.
+/// constant number behind it and "-of-" says how many there are, that there are so many.
 /// Errors: not_found naming the first missing file; invalid_argument if the names are no such family.
 Result<void> check_numbering(const std::vector<std::string>& names);
 

@@ -1,0 +1,114 @@
+# Copyright The Tenplex Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the seeds of safetensors_fuzz, manifest_fuzz and hf_index_fuzz. Needs torch and safetensors."""
+
+import json
+import pathlib
+import struct
+
+import torch
+from safetensors.torch import save
+
+CORPUS = pathlib.Path(__file__).parent / "corpus"
+
+
+def with_header(header: str, data: bytes = b"") -> bytes:
+    text = header.encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def entry(dtype: str, shape: list[int], begin: int, end: int) -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+STATE = {
+    "root": 0,
+    "nodes": [
+        ["d", 1, 2, 3, 4, 5, 6, 7, 8],
+        "w",
+        ["T", "w", "gp", 3, 0, [2, 1], 1],
+        "step",
+        ["i", "9007199254740993"],
+        ["f", 0.1],
+        ["f", "7ff8000000000000"],
+        7,
+        ["t", 9, 10, 11, 12, 13, 14, 15, 16, 17],
+        None,
+        True,
+        ["b", "AAE="],
+        ["B", "AAE="],
+        ["I", "AAAAAAAAAAAB"],
+        ["s", "7aCA"],
+        ["g", "torch\nfloat32"],
+        ["l", 18],
+        ["S", "w", 3, 0, [2, 1]],
+        ["o", 19, 20, None, None, [], [1, 7], False],
+        ["g", "collections\nOrderedDict"],
+        ["t"],
+    ],
+}
+
+
+def safetensors_seeds() -> dict[str, bytes]:
+    side = {"version": 1, "oldest_reader": 1, "aliases": {"v": "w"}, "extra_files": [["a", 1]], "state": STATE}
+    w = entry("U8", [2, 2], 0, 4)
+    dcp = {"format": "pt", "DCP_VERSION": "1.0", "DCP_SHARDING_INFO": json.dumps({"w": {"saved_offsets": [0, 0]}})}
+    dtypes = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn]
+    all_dtypes = {str(dtype): torch.zeros(2, 3, dtype=dtype) for dtype in dtypes}
+    names = "U64 I64 F64 C64 F32 U32 I32 BF16 F16 U16 I16 F8_E5M2FNUZ F8_E4M3FNUZ F8_E8M0 F8_E4M3 F8_E5M2 I8 U8"
+    empty = {name: entry(name, [0], 0, 0) for name in [*names.split(), "F6_E3M2", "F6_E2M3", "F4", "BOOL"]}
+    return {
+        "library": save(all_dtypes, metadata={"format": "pt"}),
+        "scalar_and_empty": save({"s": torch.tensor(1.5), "e": torch.zeros(0, 4)}),
+        "no_tensors": with_header("{}"),
+        "every_dtype": with_header(json.dumps(empty)),
+        "escapes": with_header(r'{"\u00e9\ud83d\ude00\n":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}', b"x"),
+        "state": with_header(json.dumps({"__metadata__": {"tenplex": json.dumps(side)}, "w": w}), b"wwww"),
+        "dcp": with_header(json.dumps({"__metadata__": dcp, "w": w}), b"wwww"),
+        "hole": with_header(json.dumps({"w": entry("U8", [4], 1, 5)}), b"wwwww"),
+        "duplicate": with_header('{"a":1,"a":2}'),
+        "null_metadata": with_header('{"__metadata__":null}'),
+    }
+
+
+def manifest_seeds() -> dict[str, bytes]:
+    head = {"container": "safetensors", "files": [["d0", 10], ["d1", 10]]}
+    rest = {
+        "layout": {"name": "fsdp", "text": "family: fsdp\n", "mesh": [["fsdp", 2]]},
+        "metadata": {"format": "pt"},
+        "aliases": {"v": "w"},
+        "extra_files": [["config.json", 3]],
+        "state": STATE | {"objects": [["objects/object-00000.pkl", 3, "0" * 32]]},
+    }
+    box = {"on": [0], "box": [[0, 0], [1, 2]]}
+    pieces = {"on": [0, 1], "shape": [5], "pieces": [[[1, 0], [1, 2], 1, [2, 2]]], "key": "w#1"}
+    tensors = {"tensors": [{"name": "w", "dtype": "uint8", "shape": [2, 2], "shards": [box, pieces]}]}
+    return {
+        "full": json.dumps(head | rest | tensors).encode(),
+        "small": json.dumps(head | tensors, separators=(",", ":")).encode(),
+        "newer": json.dumps(head | {"later": [{"x": [1]}]} | tensors).encode(),
+        "no_tensors": json.dumps(head).encode(),
+        "envelope": b'{"format":"tenplex.manifest","version":2,"oldest_reader":2,"length":2,"checksum":"","body":{}}',
+    }
+
+
+def index_seeds() -> dict[str, bytes]:
+    file = "model-00001-of-00001.safetensors"
+    return {
+        "plain": json.dumps({"metadata": {"total_size": 4}, "weight_map": {"w": file}}, indent=2).encode(),
+        "float_total": json.dumps({"metadata": {"total_size": 4.0, "x": [1]}, "weight_map": {"w": file}}).encode(),
+        "absent_file": json.dumps({"weight_map": {"w": file, "v": "model-00002-of-00002.safetensors"}}).encode(),
+        "absent_tensor": json.dumps({"weight_map": {"v": file}, "more": {}}).encode(),
+        "outside": json.dumps({"weight_map": {"w": "../x"}}).encode(),
+        "duplicate": b'{"weight_map":{"w":"a","w":"b"}}',
+    }
+
+
+for folder, seeds in {
+    "safetensors": safetensors_seeds(),
+    "manifest": manifest_seeds(),
+    "hf_index": index_seeds(),
+}.items():
+    (CORPUS / folder).mkdir(parents=True, exist_ok=True)
+    for name, content in seeds.items():
+        (CORPUS / folder / name).write_bytes(content)

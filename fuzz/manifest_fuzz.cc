@@ -1,0 +1,62 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The input is the body of a manifest; the target puts the right length and checksum around it, so that the fuzzer
+// gets past them. It is also read as it is. States are decoded with the manifest's own tensors.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+
+#include "tenplex/base/check.h"
+#include "tenplex/formats/manifest/manifest.h"
+#include "tenplex/formats/manifest/state_json.h"
+
+namespace {
+
+void read(std::string_view text) {
+  std::vector<tenplex::TensorInfo> tensors;
+  std::string state;
+  tenplex::ManifestVisitor visitor;
+  visitor.head = [&](const tenplex::ManifestHead& head) {
+    state = head.side.state_json;
+    return tenplex::Result<void>();
+  };
+  visitor.tensor = [&](const tenplex::TensorInfo& tensor) {
+    tensors.push_back(tensor);
+    return tenplex::Result<void>();
+  };
+  visitor.shard = [&](const tenplex::ManifestShard& shard) {
+    for (const tenplex::Piece& piece : shard.shard.pieces)
+      TENPLEX_CHECK(tenplex::contains(tenplex::Box::whole(tensors.back().shape), piece.box));
+    return tenplex::Result<void>();
+  };
+  if (!tenplex::decode_manifest(text, visitor) || state.empty()) return;
+  tenplex::JsonReader json(state);
+  tenplex::StateJsonSource source;
+  source.tensors = tensors;
+  source.read_object = [](const tenplex::ObjectFile&) -> tenplex::Result<std::string> {
+    return tenplex::not_found("no objects here");
+  };
+  const auto graph = tenplex::decode_state(json, source);
+  if (!graph) return;
+  tenplex::StateJsonOptions options;
+  options.allow_objects = true;
+  const auto encoded = tenplex::encode_state(*graph, tensors, options);
+  if (!encoded || !encoded->objects.empty()) return;
+  tenplex::JsonReader again(encoded->json);
+  TENPLEX_CHECK(tenplex::decode_state(again, source).has_value());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string body(reinterpret_cast<const char*>(data), size);
+  tenplex::Hasher hasher;
+  hasher.add_raw(tenplex::as_bytes(body));
+  read(fmt::format(
+      R"({{"format":"tenplex.manifest","version":1,"oldest_reader":1,"length":{},"checksum":"{}","body":{}}})",
+      body.size(), tenplex::to_string(hasher.finish()), body));
+  read(body);
+  return 0;
+}

@@ -1,0 +1,53 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The input is a .safetensors file. What opens must keep its promises: every chunk lies inside the file, and its header
+// written again reads as the same tensors.
+#include <cstdint>
+#include <string>
+
+#include "tenplex/base/check.h"
+#include "tenplex/formats/checkpoint.h"
+#include "tenplex/formats/safetensors/header.h"
+#include "tenplex/formats/safetensors/safetensors_reader.h"
+#include "tenplex/io/memory_file_system.h"
+
+namespace {
+
+void check_chunks(const tenplex::CheckpointReader& reader, std::int64_t file_size) {
+  const tenplex::CheckpointInfo& info = reader.info();
+  for (std::size_t index = 0; index < info.chunks.size(); ++index) {
+    const tenplex::Chunk chunk = info.chunks[index];
+    const auto location = reader.locate(index);
+    if (!location) continue;
+    const auto bytes = tenplex::packed_bytes(info.tensors[chunk.tensor.index()].dtype, tenplex::volume(chunk.box));
+    TENPLEX_CHECK(bytes && location->offset_bytes >= 0 && *bytes <= file_size - location->offset_bytes);
+  }
+}
+
+void check_header(const tenplex::ByteSource& source) {
+  const auto header = tenplex::safetensors::read_header(source, 1 << 20);
+  if (!header) return;
+  std::vector<tenplex::TensorInfo> tensors;
+  std::int64_t data_bytes = 0;
+  for (const auto& tensor : header->tensors) {
+    tensors.push_back(tensor.info);
+    data_bytes = tensor.end;
+  }
+  const auto text = tenplex::safetensors::build_header(tensors, header->metadata);
+  TENPLEX_CHECK(text.has_value());
+  const auto again = tenplex::safetensors::parse_header(std::string_view(*text).substr(8), data_bytes);
+  TENPLEX_CHECK(again.has_value() && again->tensors.size() == tensors.size() && again->metadata == header->metadata);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  tenplex::MemoryFileSystem files;
+  files.put_file("/x.safetensors", std::string(reinterpret_cast<const char*>(data), size));
+  const auto source = files.open("/x.safetensors");
+  check_header(**source);
+  const auto reader = tenplex::safetensors::open_safetensors(files, "/x.safetensors", {});
+  if (reader) check_chunks(**reader, static_cast<std::int64_t>(size));
+  return 0;
+}

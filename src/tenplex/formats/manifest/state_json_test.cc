@@ -1,0 +1,214 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/manifest/state_json.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace tenplex {
+namespace {
+
+const std::vector<TensorInfo> kTensors = {
+    {"w", DType::kFloat32, {2, 3}}, {"v", DType::kFloat32, {3, 2}}, {"s", DType::kInt64, {}}};
+
+Result<StateGraph> decode(const std::string& text, const std::map<std::string, std::string>& objects = {}) {
+  JsonReader json(text);
+  StateJsonSource source;
+  source.tensors = kTensors;
+  source.read_object = [&](const ObjectFile& file) -> Result<std::string> {
+    const auto found = objects.find(file.path);
+    if (found == objects.end()) return not_found("no such object");
+    return found->second;
+  };
+  return decode_state(json, source);
+}
+
+/// Writes the graph and reads it again.
+StateGraph there_and_back(const StateGraph& graph) {
+  const auto encoded = encode_state(graph, kTensors, {.allow_objects = true, .object_prefix = "", .refusal_hint = ""});
+  EXPECT_TRUE(encoded.has_value()) << encoded.error().to_string();
+  std::map<std::string, std::string> objects;
+  for (std::size_t k = 0; k < encoded->objects.size(); ++k) objects[encoded->objects[k].path] = encoded->pickles[k];
+  auto decoded = decode(encoded->json, objects);
+  EXPECT_TRUE(decoded.has_value()) << decoded.error().to_string() << encoded->json;
+  return std::move(decoded).value();
+}
+
+NodeId root_of_one(StateGraph* graph, NodeId value) {
+  graph->root = graph->add_dict({graph->add_string("x"), value});
+  return value;
+}
+
+const Node& value_of_one(const StateGraph& graph) { return graph[graph[graph.root].children[1]]; }
+
+// The example of docs/formats/manifest.md.
+TEST(StateJson, DecodesTheDocumentedExample) {
+  const auto graph = decode(R"({"root":0,"nodes":[["d",1,2,3,4],"w",["T","w","gp"],"step",["i","9007199254740993"]]})");
+  ASSERT_TRUE(graph.has_value()) << graph.error().to_string();
+  const Node& root = (*graph)[graph->root];
+  ASSERT_EQ(root.kind, NodeKind::kDict);
+  ASSERT_EQ(root.children.size(), 4U);
+  EXPECT_EQ((*graph)[root.children[0]].text, "w");
+  const TensorView& view = graph->view(root.children[1]);
+  EXPECT_EQ(view.tensor, TensorId(0));
+  EXPECT_EQ(view.strides, (Dims{3, 1}));
+  EXPECT_TRUE(view.requires_grad && view.parameter);
+  EXPECT_EQ((*graph)[root.children[3]].integer, 9007199254740993);
+}
+
+TEST(StateJson, WritesTheDocumentedExample) {
+  StateGraph graph;
+  TensorView view{TensorId(0), 5, 0, {3, 1}, true, true};
+  graph.root = graph.add_dict(
+      {graph.add_string("w"), graph.add_tensor(view), graph.add_string("step"), graph.add_int(9007199254740993)});
+  EXPECT_EQ(encode_state(graph, kTensors, {})->json,
+            R"({"root":0,"nodes":[["d",1,2,3,4],"w",["T","w","gp"],"step",["i","9007199254740993"]]})");
+}
+
+TEST(StateJson, KeepsEveryBitOfAFloat) {
+  for (const std::uint64_t bits :
+       {0x0000000000000000ULL, 0x8000000000000000ULL, 0x7ff0000000000000ULL, 0xfff0000000000000ULL,
+        0x7ff8000000000001ULL, 0x3fb999999999999aULL, 0x0000000000000001ULL, 0x7fefffffffffffffULL}) {
+    StateGraph graph;
+    root_of_one(&graph, graph.add_float(std::bit_cast<double>(bits)));
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(value_of_one(there_and_back(graph)).real), bits);
+  }
+}
+
+TEST(StateJson, KeepsScalarsApart) {
+  StateGraph graph;
+  Node big;
+  big.kind = NodeKind::kBigInt;
+  big.text = std::string("\x00\x00\x00\x00\x00\x00\x00\x00\x01", 9);
+  Node array;
+  array.kind = NodeKind::kByteArray;
+  array.text = "\xff";
+  graph.root = graph.add_list({graph.add_none(), graph.add_bool(true), graph.add_int(1), graph.add_float(1),
+                               graph.add_int(INT64_MIN), graph.add_string("1"), graph.add_bytes(std::string("\0a", 2)),
+                               graph.add(big), graph.add(array), graph.add_string("\xed\xa0\x80"),
+                               graph.add_global("torch", "float32")});
+  const StateGraph read = there_and_back(graph);
+  EXPECT_TRUE(equal(graph, graph.root, read, read.root));
+}
+
+TEST(StateJson, KeepsTuplesDictsWithIntegerKeysAndKnownClasses) {
+  StateGraph graph;
+  ObjectParts ordered;
+  ordered.callable = graph.add_global("collections", "OrderedDict");
+  ordered.arguments = graph.add_tuple({});
+  ordered.dict_items = {graph.add_string("b"), graph.add_int(1), graph.add_string("a"), graph.add_int(2)};
+  ObjectParts size;
+  size.callable = graph.add_global("torch", "Size");
+  size.arguments = graph.add_tuple({graph.add_tuple({graph.add_int(2)})});
+  graph.root = graph.add_dict({graph.add_int(0), graph.add_tuple({graph.add_object(ordered), graph.add_object(size)}),
+                               graph.add_string("0"), graph.add_list({})});
+  const auto encoded = encode_state(graph, kTensors, {});
+  ASSERT_TRUE(encoded.has_value()) << encoded.error().to_string();
+  EXPECT_TRUE(encoded->objects.empty());
+  const StateGraph read = there_and_back(graph);
+  EXPECT_TRUE(equal(graph, graph.root, read, read.root));
+}
+
+TEST(StateJson, KeepsSharedStoragesAndStrides) {
+  StateGraph graph;
+  const NodeId w = graph.add_tensor({TensorId(0), 7, 0, {3, 1}});
+  const NodeId v = graph.add_tensor({TensorId(1), 7, 0, {1, 3}});
+  const NodeId s = graph.add_tensor({TensorId(2), 9, 4, {}});
+  graph.root = graph.add_list({w, v, s, w});
+  const StateGraph read = there_and_back(graph);
+  const auto& items = read[read.root].children;
+  EXPECT_EQ(items[0], items[3]);
+  EXPECT_EQ(read.view(items[0]).storage, read.view(items[1]).storage);
+  EXPECT_EQ(read.view(items[1]).strides, (Dims{1, 3}));
+  EXPECT_NE(read.view(items[2]).storage, read.view(items[0]).storage);
+  EXPECT_EQ(read.view(items[2]).offset, 4);
+}
+
+TEST(StateJson, KeepsCyclesAndDepthWithoutRecursion) {
+  StateGraph graph;
+  NodeId inner = graph.add_list({});
+  for (int depth = 0; depth < 200'000; ++depth) inner = graph.add_list({inner});
+  graph.root = inner;
+  graph[0].children.push_back(graph.root);
+  const StateGraph read = there_and_back(graph);
+  EXPECT_EQ(read.size(), graph.size());
+}
+
+TEST(StateJson, NamesAnOpaqueObjectThatHasNoPlace) {
+  StateGraph graph;
+  ObjectParts parts;
+  parts.callable = graph.add_global("mylib.sched", "Cosine");
+  parts.arguments = graph.add_tuple({});
+  const NodeId inner = graph.add_dict({graph.add_string("lr"), graph.add_object(parts)});
+  graph.root = graph.add_dict({graph.add_string("opt"), inner});
+  const auto encoded =
+      encode_state(graph, kTensors, {.allow_objects = false, .object_prefix = "", .refusal_hint = "!"});
+  ASSERT_FALSE(encoded.has_value());
+  EXPECT_EQ(encoded.error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(encoded.error().message(), "state 'opt.lr': an opaque object of mylib.sched.Cosine has no place here!");
+}
+
+TEST(StateJson, KeepsAnOpaqueObjectWithATensorAsAPickle) {
+  StateGraph graph;
+  ObjectParts parts;
+  parts.callable = graph.add_global("mylib.sched", "Cosine");
+  parts.arguments = graph.add_tuple({graph.add_tensor({TensorId(0), 3, 0, {3, 1}, true, false})});
+  graph.root = graph.add_list({graph.add_object(parts), graph.add_tensor({TensorId(1), 3, 0, {2, 1}})});
+  const StateGraph read = there_and_back(graph);
+  const auto& items = read[read.root].children;
+  ASSERT_TRUE(read.is_instance(items[0], "mylib.sched", "Cosine"));
+  const NodeId tensor = read[read.object(items[0]).arguments].children[0];
+  ASSERT_EQ(read[tensor].kind, NodeKind::kTensor);
+  EXPECT_EQ(read.view(tensor).tensor, TensorId(0));
+  EXPECT_EQ(read.view(tensor).storage, read.view(items[1]).storage);
+}
+
+TEST(StateJson, RefusesAChangedObjectFile) {
+  StateGraph graph;
+  ObjectParts parts;
+  parts.callable = graph.add_global("a", "B");
+  parts.arguments = graph.add_tuple({});
+  graph.root = graph.add_object(parts);
+  auto encoded = encode_state(graph, kTensors, {.allow_objects = true, .object_prefix = "d/", .refusal_hint = ""});
+  ASSERT_TRUE(encoded.has_value());
+  EXPECT_EQ(encoded->objects[0].path, "d/object-00000.pkl");
+  std::string& pickle = encoded->pickles[0];
+  EXPECT_TRUE(decode(encoded->json, {{"d/object-00000.pkl", pickle}}).has_value());
+  pickle[pickle.size() / 2] ^= 1;
+  EXPECT_EQ(decode(encoded->json, {{"d/object-00000.pkl", pickle}}).error().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(decode(encoded->json, {{"d/object-00000.pkl", "x"}}).error().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(decode(encoded->json).error().code(), ErrorCode::kNotFound);
+}
+
+TEST(StateJson, RefusesWhatItWouldNotWrite) {
+  for (const std::string text : {R"({"root":1,"nodes":[1]})",
+                                 R"({"nodes":[1]})",
+                                 R"({"root":0,"nodes":[["l",5]]})",
+                                 R"({"root":0,"nodes":[["d",0]]})",
+                                 R"({"root":0,"nodes":[["q"]]})",
+                                 R"({"root":0,"nodes":[[]]})",
+                                 R"({"root":0,"nodes":[{}]})",
+                                 R"({"root":0,"nodes":[1.5]})",
+                                 R"({"root":0,"nodes":[["T","nope"]]})",
+                                 R"({"root":0,"nodes":[["T","w","x"]]})",
+                                 R"({"root":0,"nodes":[["T","w",0,0,[1]]]})",
+                                 R"({"root":0,"nodes":[["T","w",0,-1,[3,1]]]})",
+                                 R"({"root":0,"nodes":[["T","w",0,0,[-3,1]]]})",
+                                 R"({"root":0,"nodes":[["T","w",0,0,[4611686018427387904,1]]]})",
+                                 R"({"root":0,"nodes":[["T","w",-1,0,[3,1]]]})",
+                                 R"({"root":0,"nodes":[["x",0]]})",
+                                 R"({"root":0,"nodes":[["f","7ff"]]})",
+                                 R"({"root":0,"nodes":[["b","*"]]})",
+                                 R"({"root":0,"nodes":[["i","1x"]]})",
+                                 R"({"root":0,"nodes":[["o",null,null,null,null,[],[],false]]})",
+                                 R"({"root":0,"nodes":[["o",0,0,null,null,[],[],false]]})",
+                                 R"({"root":0,"nodes":[null],"more":1})"})
+    EXPECT_FALSE(decode(text).has_value()) << text;
+}
+
+}  // namespace
+}  // namespace tenplex
