@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "tenplex/base/internal/time_against.h"
+#include "tenplex/base/time_against.h"
 #include "tenplex/copy/convert.h"
 #include "tenplex/copy/copy_crc.h"
 #include "tenplex/copy/strided_copy.h"
@@ -50,7 +50,7 @@ void compare(benchmark::State& state, std::int64_t bytes, Work work) {
     benchmark::ClobberMemory();
   };
   for (auto _ : state) {
-    const auto result = internal::time_against(kRepetitions, work, copy);
+    const auto result = time_against(kRepetitions, work, copy);
     state.SetIterationTime(result.seconds);
     state.counters["GB/s"] = static_cast<double>(bytes) / result.seconds / 1e9;
     state.counters["memcpy_GB/s"] = static_cast<double>(bytes) / result.reference_seconds / 1e9;

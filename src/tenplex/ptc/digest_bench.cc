@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tenplex/base/internal/time_against.h"
+#include "tenplex/base/time_against.h"
 #include "tenplex/ptc/digest_lanes.h"
 
 namespace tenplex {
@@ -29,7 +29,7 @@ void compare(benchmark::State& state, Buffers& buffers, std::size_t bytes, Work 
     benchmark::ClobberMemory();
   };
   for (auto _ : state) {
-    const auto result = internal::time_against(kRepetitions, work, copy);
+    const auto result = time_against(kRepetitions, work, copy);
     state.SetIterationTime(result.seconds);
     state.counters["GB/s"] = static_cast<double>(bytes) / result.seconds / 1e9;
     state.counters["memcpy_GB/s"] = static_cast<double>(bytes) / result.reference_seconds / 1e9;

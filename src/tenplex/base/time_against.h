@@ -9,7 +9,7 @@
 #include <chrono>
 #include <limits>
 
-namespace tenplex::internal {
+namespace tenplex {
 
 struct Comparison {
   double seconds = std::numeric_limits<double>::infinity();
@@ -34,4 +34,4 @@ Comparison time_against(int repetitions, Candidate candidate, Reference referenc
   return best;
 }
 
-}  // namespace tenplex::internal
+}  // namespace tenplex
