@@ -119,6 +119,7 @@ Result<StoredItem> read_item(const ByteSource& file, const ItemRange& range, std
     return resource_exhausted(fmt::format("the item's pickle has {}, the limit is {}", format_bytes(entry.size_bytes),
                                           format_bytes(max_pickle_bytes)));
   }
+  TENPLEX_TRY(archive.read(pickle, max_pickle_bytes));  // holds it against its CRC
   TENPLEX_ASSIGN_OR_RETURN(const std::int64_t begin, archive.data_offset(pickle));
   StoredItem item;
   TENPLEX_ASSIGN_OR_RETURN(item.pickle, read_torch_pickle(source, begin, entry.size_bytes));

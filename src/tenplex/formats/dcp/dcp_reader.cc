@@ -1,0 +1,180 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading: `.metadata` and the objects are read by open(); a tensor's item is opened by locate(), each time it is
+// asked.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "tenplex/base/guarded.h"
+#include "tenplex/formats/dcp/catalog.h"
+#include "tenplex/formats/dcp/dcp_format.h"
+#include "tenplex/formats/dcp/metadata.h"
+#include "tenplex/formats/dcp/safetensors_payload.h"
+#include "tenplex/formats/dcp/side_file.h"
+#include "tenplex/formats/dcp/state_builder.h"
+#include "tenplex/formats/dcp/stored_item.h"
+#include "tenplex/formats/manifest/manifest.h"
+
+namespace tenplex {
+namespace dcp {
+namespace {
+
+constexpr std::string_view kMetadataName = ".metadata";
+
+Error explain_missing_metadata(FileSystem& files, const std::string& folder) {
+  const auto entries = files.list(folder);
+  if (!entries) return entries.error();
+  for (const FolderEntry& entry : *entries) {
+    if (entry.name.starts_with("__") && entry.name.ends_with(kMetadataName)) {
+      return unsupported(fmt::format(
+          "'{}' says that every rank saved for itself (no_dist or use_collectives=False); save with collectives",
+          entry.name));
+    }
+  }
+  return corrupt("incomplete: no .metadata, the save did not finish");
+}
+
+class DcpReader final : public CheckpointReader {
+ public:
+  DcpReader(FileSystem& files, std::string folder, const ReadOptions& options)
+      : files_(files), folder_(std::move(folder)), options_(options), pool_(files, folder_) {}
+
+  Result<void> load();
+
+  const CheckpointInfo& info() const override { return info_; }
+
+  Result<const ByteSource*> file(std::int32_t index) const override {
+    return static_cast<const ByteSource*>(&pool_[static_cast<std::size_t>(index)]);
+  }
+
+  Result<ChunkLocation> locate(std::size_t index) const override {
+    if (const auto found = inner_.find(index); found != inner_.end()) return found->second;
+    const Chunk chunk = info_.chunks[index];
+    auto location = locate_item(chunk, lengths_[index]);
+    if (location) return location;
+    return std::move(location).error().with_context(
+        fmt::format("tensor '{}' chunk {} in '{}'", info_.tensors[chunk.tensor.index()].name, to_string(chunk.box),
+                    info_.files[static_cast<std::size_t>(chunk.file)]));
+  }
+
+  Result<std::string> read_extra_file(const ExtraFile& file) const override {
+    TENPLEX_ASSIGN_OR_RETURN(const auto source, files_.open_below(folder_, file.path));
+    return read_string(*source, 0, source->size());
+  }
+
+ private:
+  using PayloadKey = std::pair<std::int32_t, std::int64_t>;
+  using Payload = std::shared_ptr<const SafetensorsPayload>;  // shared: kept by the cache and by calls in progress
+
+  Result<ChunkLocation> locate_item(const Chunk& chunk, std::int64_t length) const;
+  Result<ChunkLocation> locate_archive(const Chunk& chunk, const ItemRange& range) const;
+  Result<Payload> payload(const PayloadKey& key) const;
+  Result<void> load_side_file();
+
+  FileSystem& files_;
+  std::string folder_;
+  ReadOptions options_;
+  FilePool pool_;
+  CheckpointInfo info_;
+  std::vector<std::int64_t> lengths_;                     // of the items of chunks
+  std::unordered_map<std::size_t, ChunkLocation> inner_;  // chunks inside objects
+  SideFile side_;
+  mutable Guarded<std::map<PayloadKey, Payload>> payloads_;
+};
+
+Result<void> DcpReader::load_side_file() {
+  auto source = files_.open_below(folder_, std::string(kManifestName));
+  if (!source && source.error().code() == ErrorCode::kNotFound) return {};
+  if (!source) return std::move(source).error();
+  if ((*source)->size() > options_.max_metadata_bytes) return resource_exhausted("tenplex.json is too large");
+  TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(**source, 0, (*source)->size()));
+  auto side = decode_side_file(text).with_context(std::string(kManifestName));
+  if (!side) return std::move(side).error();
+  side_ = std::move(*side);
+  info_.device_count = std::max(info_.device_count, side_.device_count);
+  if (side_.layout != LayoutNote{}) info_.layout = side_.layout;
+  info_.extra_files = side_.side.extra_files;
+  return {};
+}
+
+Result<void> DcpReader::load() {
+  auto source = files_.open_below(folder_, std::string(kMetadataName));
+  if (!source && source.error().code() == ErrorCode::kNotFound) return explain_missing_metadata(files_, folder_);
+  if (!source) return std::move(source).error();
+  auto tables = read_metadata(**source, options_.max_metadata_bytes).with_context(std::string(kMetadataName));
+  if (!tables) return std::move(tables).error();
+  auto catalog = build_catalog(*tables, pool_).with_context(std::string(kMetadataName));
+  if (!catalog) return std::move(catalog).error();
+  info_.format = "dcp";
+  info_.detail = fmt::format("PyTorch Distributed Checkpoint{}{}, {} data files", tables->version.empty() ? "" : " ",
+                             tables->version, catalog->files.size());
+  info_.device_count = catalog->device_count;
+  info_.problems = tables->problems;
+  TENPLEX_TRY(load_side_file());
+  StateInput input{*tables, *catalog, pool_, side_, options_.max_metadata_bytes};
+  TENPLEX_ASSIGN_OR_RETURN(BuiltState built, build_state(input));
+  info_.state = std::move(built.graph);
+  info_.tensors = std::move(catalog->tensors);
+  info_.chunks = std::move(catalog->chunks);
+  info_.files = std::move(catalog->files);
+  lengths_ = std::move(catalog->lengths);
+  for (std::size_t i = 0; i < built.inner.size(); ++i) {
+    inner_.emplace(info_.chunks.size(), built.inner[i].location);
+    info_.tensors.push_back(std::move(built.inner[i].tensor));
+    info_.chunks.add(built.inner[i].chunk);
+    lengths_.push_back(0);
+  }
+  return {};
+}
+
+Result<DcpReader::Payload> DcpReader::payload(const PayloadKey& key) const {
+  auto cache = payloads_.lock();
+  if (const auto found = cache->find(key); found != cache->end()) return Payload(found->second);
+  TENPLEX_ASSIGN_OR_RETURN(
+      SafetensorsPayload opened,
+      SafetensorsPayload::open(pool_[static_cast<std::size_t>(key.first)], key.second, options_.max_metadata_bytes));
+  Payload shared = std::make_shared<const SafetensorsPayload>(std::move(opened));
+  cache->emplace(key, shared);
+  return shared;
+}
+
+Result<ChunkLocation> DcpReader::locate_archive(const Chunk& chunk, const ItemRange& range) const {
+  TENPLEX_ASSIGN_OR_RETURN(const StoredItem item,
+                           read_item(pool_[static_cast<std::size_t>(range.file)], range, options_.max_metadata_bytes));
+  const StateGraph& state = item.pickle.state;
+  if (item.pickle.nodes.size() != 1 || state.root != item.pickle.nodes[0])
+    return corrupt("the item is no single tensor");
+  const TensorInfo& stored = item.pickle.tensors[0];
+  const TensorInfo& tensor = info_.tensors[chunk.tensor.index()];
+  if (stored.dtype != tensor.dtype || stored.shape != chunk.box.extent) {
+    return corrupt(fmt::format("expected {} {}, the item has {} {}", to_string(tensor.dtype),
+                               to_string(chunk.box.extent), to_string(stored.dtype), to_string(stored.shape)));
+  }
+  return item.location(0);
+}
+
+Result<ChunkLocation> DcpReader::locate_item(const Chunk& chunk, std::int64_t length) const {
+  const ItemRange range{chunk.file, chunk.position, length};
+  TENPLEX_ASSIGN_OR_RETURN(const bool archive, is_archive(pool_[static_cast<std::size_t>(chunk.file)], range));
+  if (archive) return locate_archive(chunk, range);
+  TENPLEX_ASSIGN_OR_RETURN(const Payload blob, payload({chunk.file, chunk.position}));
+  const TensorInfo& tensor = info_.tensors[chunk.tensor.index()];
+  return blob->locate(tensor.name, tensor.dtype, chunk.box);
+}
+
+}  // namespace
+}  // namespace dcp
+
+Result<std::unique_ptr<CheckpointReader>> open_dcp(FileSystem& files, const std::string& path,
+                                                   const ReadOptions& options) {
+  auto reader = std::make_unique<dcp::DcpReader>(files, path, options);
+  if (auto loaded = reader->load(); !loaded) return std::move(loaded).error().with_context(fmt::format("'{}'", path));
+  return Result<std::unique_ptr<CheckpointReader>>(std::move(reader));
+}
+
+}  // namespace tenplex

@@ -1,0 +1,221 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writing: an item is an archive, so a data file is literal, data, literal, data, …, where one literal is the end of an
+// archive and the beginning of the next:
+//
+//   __0_0.distcp   │ object │ object │ zip head │ data │ zip tail, zip head │ data │ zip tail │
+//   segments         literal ───────────────────  piece  literal ────────────  piece  literal
+//
+// Per chunk only its place is kept; literals are made when they are asked for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tenplex/formats/dcp/dcp_format.h"
+#include "tenplex/formats/dcp/item_layout.h"
+#include "tenplex/formats/dcp/metadata_writer.h"
+#include "tenplex/formats/dcp/output_builder.h"
+#include "tenplex/formats/dcp/side_file.h"
+#include "tenplex/formats/manifest/manifest.h"
+#include "tenplex/formats/torch/torch_item.h"
+
+namespace tenplex {
+namespace dcp {
+namespace {
+
+constexpr std::int64_t kLiteralBytes = 256 << 10;  // a literal ends after the first archive part that reaches this
+
+class DcpWriter final : public CheckpointWriter {
+ public:
+  Result<OutputPlan> prepare(const WriteRequest& request) override;
+  Result<std::string> literal(std::int32_t file, std::size_t segment,
+                              std::span<const std::uint32_t> crcs) const override;
+  bool needs_crcs() const override { return true; }
+  std::vector<StorageView> storage_views(std::int64_t index) const override {
+    return storages_[static_cast<std::size_t>(index)];
+  }
+
+ private:
+  // Where a segment starts: part of the archive of the file's item number `item`.
+  struct Start {
+    std::uint32_t item = 0;
+    std::uint32_t part = 0;
+  };
+
+  const OutputLeaf& leaf_of(std::uint32_t item) const { return output_.items.leaves[output_.leaf_of_item[item]]; }
+  Result<ZipLayout> zip_of(std::uint32_t item) const;
+  Result<OutputFile> lay_out_file(std::size_t file);
+  Result<Segment> data_segment(std::uint32_t item, std::size_t number);
+  Result<std::string> make_literal(std::size_t file, std::size_t segment, std::span<const std::uint32_t> crcs) const;
+  Result<void> add_side_files(const WriteRequest& request, OutputPlan* plan);
+  OutputFile manifest() const;
+
+  const StateGraph* graph_ = nullptr;
+  std::span<const TensorInfo> tensors_;
+  std::unique_ptr<ItemLayouts> layouts_;
+  Output output_;
+  std::unique_ptr<MetadataWriter> metadata_;
+  std::vector<std::vector<Start>> starts_;  // per data file and segment
+  std::vector<std::vector<StorageView>> storages_;
+  std::string side_file_;
+};
+
+// The archive around an item's data.
+Result<ZipLayout> DcpWriter::zip_of(std::uint32_t item) const {
+  const OutputLeaf& leaf = leaf_of(item);
+  if (!leaf.is_tensor) {
+    TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
+    return std::move(object.zip);
+  }
+  SubTensor scratch;
+  const Box box = output_.items.box_of(leaf, output_.items.items[item], &scratch);
+  return tensor_item(tensors_[leaf.tensor.index()].dtype, box.extent);
+}
+
+Result<Segment> DcpWriter::data_segment(std::uint32_t item, std::size_t number) {
+  const OutputLeaf& leaf = leaf_of(item);
+  Segment segment;
+  if (leaf.is_tensor) {
+    segment.kind = Segment::Kind::kPiece;
+    segment.tensor = leaf.tensor;
+    segment.shard = output_.items.items[item].shard;
+    segment.piece = output_.items.items[item].piece;
+    return segment;
+  }
+  TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
+  segment.kind = Segment::Kind::kStorage;
+  segment.tensor = object.storages[number].front().tensor;
+  segment.shard = static_cast<std::int64_t>(storages_.size());
+  storages_.push_back(std::move(object.storages[number]));
+  return segment;
+}
+
+Result<OutputFile> DcpWriter::lay_out_file(std::size_t file) {
+  OutputFile out;
+  out.path = output_.items.files[file];
+  std::vector<Start>& starts = starts_[file];
+  const std::vector<std::uint32_t>& items = output_.files[file].items;
+  Segment literal;
+  const auto end_literal = [&] {
+    if (literal.size_bytes > 0) out.segments.push_back(literal);
+    literal = Segment{};
+  };
+  for (std::uint32_t number = 0; number < items.size(); ++number) {
+    TENPLEX_ASSIGN_OR_RETURN(const ZipLayout zip, zip_of(items[number]));
+    for (std::uint32_t part = 0; part < zip.part_count(); ++part) {
+      if (part % 2 == 1) {
+        end_literal();
+        TENPLEX_ASSIGN_OR_RETURN(Segment data, data_segment(items[number], zip.data_number(part)));
+        data.size_bytes = zip.part_size(part);
+        out.segments.push_back(data);
+        starts.push_back({number, part});
+        continue;
+      }
+      if (literal.size_bytes >= kLiteralBytes) end_literal();
+      if (literal.size_bytes == 0) starts.push_back({number, part});
+      literal.size_bytes += zip.part_size(part);
+    }
+  }
+  end_literal();
+  return out;
+}
+
+Result<std::string> DcpWriter::make_literal(std::size_t file, std::size_t segment,
+                                            std::span<const std::uint32_t> crcs) const {
+  const std::vector<std::uint32_t>& items = output_.files[file].items;
+  const std::vector<Start>& starts = starts_[file];
+  Start at = starts[segment];
+  const Start end =
+      segment + 1 < starts.size() ? starts[segment + 1] : Start{static_cast<std::uint32_t>(items.size()), 0};
+  std::string out;
+  while (at.item < end.item || (at.item == end.item && at.part < end.part)) {
+    TENPLEX_ASSIGN_OR_RETURN(const ZipLayout zip, zip_of(items[at.item]));
+    // Data parts of this archive that lie before: the last ones before this segment, every second one.
+    const std::size_t before = at.part / 2;
+    std::vector<std::uint32_t> data_crcs(before);
+    for (std::size_t i = 0; i < before; ++i) data_crcs[i] = crcs[segment - 1 - 2 * (before - 1 - i)];
+    out += zip.literal(at.part, data_crcs);
+    at = at.part + 1 == zip.part_count() ? Start{at.item + 1, 0} : Start{at.item, at.part + 1};
+    if (at.part % 2 == 1) break;
+  }
+  return out;
+}
+
+OutputFile DcpWriter::manifest() const {
+  OutputFile out;
+  out.path = ".metadata";
+  for (std::size_t part = 0; part < metadata_->part_count(); ++part) {
+    Segment segment;
+    segment.size_bytes = metadata_->part_size(part);
+    out.segments.push_back(segment);
+  }
+  return out;
+}
+
+// tenplex.json, where there is something to say, and the files that belong to the checkpoint.
+Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* plan) {
+  const CheckpointInfo& source = *request.source;
+  SideFile side;
+  side.device_count = request.target->device_count();
+  side.layout = request.layout;
+  side.side.extra_files = source.extra_files;
+  if (source.state.root != kNoNode && !is_plain_tree(source)) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::vector<StateLeaf> leaves, flatten(source.state));
+    TENPLEX_ASSIGN_OR_RETURN(EncodedState state, encode_skeleton(source, tensors_, leaves));
+    side.side.state_json = std::move(state.json);
+    for (std::size_t i = 0; i < state.objects.size(); ++i) {
+      side.pickles.emplace_back(state.objects[i].path, std::move(state.pickles[i]));
+    }
+  }
+  for (std::size_t i = 0; i < source.extra_files.size(); ++i) {
+    OutputFile extra;
+    extra.path = source.extra_files[i].path;
+    Segment segment;
+    segment.kind = Segment::Kind::kExtra;
+    segment.shard = static_cast<std::int64_t>(i);
+    segment.size_bytes = source.extra_files[i].size_bytes;
+    extra.segments.push_back(segment);
+    plan->files.push_back(std::move(extra));
+  }
+  TENPLEX_ASSIGN_OR_RETURN(side_file_, encode_side_file(side));
+  OutputFile out;
+  out.path = std::string(kManifestName);
+  Segment segment;
+  segment.size_bytes = static_cast<std::int64_t>(side_file_.size());
+  out.segments.push_back(segment);
+  plan->files.push_back(std::move(out));
+  return {};
+}
+
+Result<OutputPlan> DcpWriter::prepare(const WriteRequest& request) {
+  graph_ = &request.source->state;
+  tensors_ = request.target->tensors();
+  layouts_ = std::make_unique<ItemLayouts>(*graph_, tensors_);
+  TENPLEX_ASSIGN_OR_RETURN(output_, build_output(request, *layouts_));
+  metadata_ = std::make_unique<MetadataWriter>(output_.items);
+  starts_.resize(output_.files.size());
+  OutputPlan plan;
+  for (std::size_t file = 0; file < output_.files.size(); ++file) {
+    TENPLEX_ASSIGN_OR_RETURN(OutputFile out, lay_out_file(file));
+    plan.files.push_back(std::move(out));
+  }
+  TENPLEX_TRY(add_side_files(request, &plan));
+  plan.manifest = manifest();
+  return plan;
+}
+
+Result<std::string> DcpWriter::literal(std::int32_t file, std::size_t segment,
+                                       std::span<const std::uint32_t> crcs) const {
+  if (file < 0) return metadata_->part(segment);
+  if (static_cast<std::size_t>(file) >= output_.files.size()) return std::string(side_file_);
+  return make_literal(static_cast<std::size_t>(file), segment, crcs);
+}
+
+}  // namespace
+}  // namespace dcp
+
+std::unique_ptr<CheckpointWriter> make_dcp_writer() { return std::make_unique<dcp::DcpWriter>(); }
+
+}  // namespace tenplex

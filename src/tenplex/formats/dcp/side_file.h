@@ -1,0 +1,56 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// tenplex.json in a DCP folder: what DCP itself cannot hold. torch does not read it, and the folder is complete
+// without.
+//
+//   {"format":"tenplex.dcp","version":1,"oldest_reader":1,"length":…,"checksum":"…","body":{"devices":4,"layout":{…},
+//    "pickles":{"object-00000.pkl":"…base64…"},"extra_files":[…],"state":{…}}}
+//
+// `state` is there only for a tree that the names alone do not give back (tuples, OrderedDict, shared storages, …); its
+// byte items are written ("tenplex.leaf", NAME). Source: docs/formats/dcp.md, "tenplex.json".
+//
+// Pure functions. Threads: safe together.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenplex/base/result.h"
+#include "tenplex/formats/checkpoint.h"
+#include "tenplex/formats/manifest/side_data.h"
+#include "tenplex/formats/manifest/state_json.h"
+
+namespace tenplex::dcp {
+
+struct SideFile {
+  int device_count = 1;
+  LayoutNote layout;
+  SideData side;
+  std::vector<std::pair<std::string, std::string>> pickles;  ///< path in side.state_json, bytes
+};
+
+/// Errors: unsupported for text that is not UTF-8.
+Result<std::string> encode_side_file(const SideFile& side);
+
+/// Errors: corrupt; unsupported for a newer version.
+Result<SideFile> decode_side_file(std::string_view text);
+
+/// True if names and planner_data alone give the tree back as it is.
+bool is_plain_tree(const CheckpointInfo& info);
+
+/// The tree without its byte items, for SideFile::side and SideFile::pickles. `leaves` is flatten(info.state).
+Result<EncodedState> encode_skeleton(const CheckpointInfo& info, std::span<const TensorInfo> tensors,
+                                     std::span<const StateLeaf> leaves);
+
+/// The skeleton with `leaves` (by name) put back: adds to `*graph`, returns the new root.
+/// Errors: corrupt if the skeleton names a leaf that is not there.
+Result<NodeId> restore_skeleton(const SideFile& side, std::span<const TensorInfo> tensors,
+                                std::span<const StateLeaf> leaves, StateGraph* graph);
+
+/// Appends all nodes of `from` to `*graph`; node i becomes the returned id + i. Views are kept as they are.
+NodeId graft(const StateGraph& from, StateGraph* graph);
+
+}  // namespace tenplex::dcp

@@ -1,0 +1,196 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/dcp/state_builder.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "tenplex/formats/dcp/stored_item.h"
+
+namespace tenplex::dcp {
+namespace {
+
+class StateBuilder {
+ public:
+  explicit StateBuilder(const StateInput& input)
+      : in_(input), tables_(input.tables), next_storage_(static_cast<std::uint32_t>(input.catalog.tensors.size())) {}
+
+  Result<BuiltState> run();
+
+ private:
+  enum class Kind : std::uint8_t { kNone, kTensor, kObject, kDone };
+  struct Record {
+    Kind kind = Kind::kNone;
+    std::uint32_t index = 0;
+  };
+
+  // Names are atoms, numbered densely.
+  Record& record(NodeId atom) {
+    const std::size_t index = atom - kFirstAtom;
+    if (index >= records_.size()) records_.resize(index + 1);
+    return records_[index];
+  }
+  void index_names();
+  bool is_flat() const;
+  Result<std::vector<PathStep>> path_of(NodeId node) const;
+  Result<void> add_leaf(NodeId name, std::vector<PathStep> path);
+  Result<NodeId> tensor_node(std::uint32_t index);
+  Result<NodeId> object_node(std::uint32_t index);
+  Result<void> adopt_tensors(const StoredItem& item, const ItemRange& range, NodeId base);
+  Result<void> add_leaves();
+  Result<void> name_inner_tensors();
+
+  const StateInput& in_;
+  const MetadataTables& tables_;
+  std::vector<Record> records_;
+  std::vector<StateLeaf> leaves_;
+  std::uint32_t next_storage_;
+  BuiltState built_;
+};
+
+void StateBuilder::index_names() {
+  for (std::uint32_t i = 0; i < tables_.tensors.size(); ++i) record(tables_.tensors[i].name) = {Kind::kTensor, i};
+  for (std::uint32_t i = 0; i < tables_.byte_items.size(); ++i) record(tables_.byte_items[i].name) = {Kind::kObject, i};
+}
+
+// Nothing but tensors, each at the top under its own name.
+bool StateBuilder::is_flat() const {
+  if (!tables_.byte_items.empty() || !in_.side.side.state_json.empty()) return false;
+  for (const TensorRecord& tensor : tables_.tensors) {
+    if (tensor.requires_grad) return false;
+  }
+  const std::span<const NodeId> pairs = tables_.document.children(tables_.planner_data);
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    const std::span<const NodeId> path = tables_.document.children(pairs[i + 1]);
+    if (path.size() != 1 || path[0] != pairs[i]) return false;
+  }
+  return true;
+}
+
+Result<std::vector<PathStep>> StateBuilder::path_of(NodeId node) const {
+  std::vector<PathStep> path;
+  const std::optional<NodeKind> kind = tables_.document.kind(node);
+  if (kind != NodeKind::kTuple && kind != NodeKind::kList) return corrupt("its path in planner_data is no tuple");
+  for (const NodeId id : tables_.document.children(node)) {
+    PathStep step;
+    if (const std::optional<std::string_view> key = tables_.document.text(id)) {
+      step.key = *key;
+    } else if (const std::optional<std::int64_t> index = tables_.document.integer(id); index && *index >= 0) {
+      step.is_index = true;
+      step.index = *index;
+    } else {
+      return corrupt("its path in planner_data has a step that is neither text nor an index");
+    }
+    path.push_back(std::move(step));
+  }
+  return path;
+}
+
+Result<NodeId> StateBuilder::tensor_node(std::uint32_t index) {
+  TensorView view;
+  view.tensor = TensorId(static_cast<std::size_t>(index));
+  view.storage = index;
+  view.strides = row_major_strides(in_.catalog.tensors[index].shape);
+  view.requires_grad = tables_.tensors[index].requires_grad;
+  return built_.graph.add_tensor(view);
+}
+
+// The tensors of an object become tensors of the checkpoint; their nodes were grafted at `base`.
+Result<void> StateBuilder::adopt_tensors(const StoredItem& item, const ItemRange& range, NodeId base) {
+  const std::size_t first = in_.catalog.tensors.size() + built_.inner.size();
+  for (std::size_t i = 0; i < item.pickle.nodes.size(); ++i) {
+    const TensorInfo& tensor = item.pickle.tensors[i];
+    const DeviceId device = device_of_file(in_.catalog.files[static_cast<std::size_t>(range.file)]);
+    built_.inner.push_back(
+        {tensor, {TensorId(first + i), device, range.file, range.offset, Box::whole(tensor.shape)}, item.location(i)});
+  }
+  for (NodeId id = base; id < built_.graph.size(); ++id) {
+    const NodeKind kind = built_.graph[id].kind;
+    if (kind == NodeKind::kStorage) return unsupported("it holds a bare torch storage");
+    if (kind != NodeKind::kTensor) continue;
+    TensorView& view = built_.graph.view(id);
+    view.storage += next_storage_;
+    view.tensor = TensorId(first + view.tensor.index());
+  }
+  next_storage_ += static_cast<std::uint32_t>(item.storages.size());
+  return {};
+}
+
+Result<NodeId> StateBuilder::object_node(std::uint32_t index) {
+  const ItemRange& range = in_.catalog.byte_items[index];
+  TENPLEX_ASSIGN_OR_RETURN(const StoredItem item,
+                           read_item(in_.pool[static_cast<std::size_t>(range.file)], range, in_.max_pickle_bytes));
+  const NodeId base = graft(item.pickle.state, &built_.graph);
+  TENPLEX_TRY(adopt_tensors(item, range, base));
+  return base + item.pickle.state.root;
+}
+
+Result<void> StateBuilder::add_leaf(NodeId name, std::vector<PathStep> path) {
+  const Record found = std::exchange(record(name), {Kind::kDone, 0});
+  if (found.kind == Kind::kNone || found.kind == Kind::kDone) return {};
+  StateLeaf leaf;
+  leaf.name = tables_.text(name);
+  leaf.path = std::move(path);
+  TENPLEX_ASSIGN_OR_RETURN(leaf.node,
+                           found.kind == Kind::kTensor ? tensor_node(found.index) : object_node(found.index));
+  leaves_.push_back(std::move(leaf));
+  return {};
+}
+
+// In the order of planner_data, which is that of the tree; then what it does not name, at the top.
+Result<void> StateBuilder::add_leaves() {
+  const std::span<const NodeId> pairs = tables_.document.kind(tables_.planner_data) == NodeKind::kDict
+                                            ? tables_.document.children(tables_.planner_data)
+                                            : std::span<const NodeId>();
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    if (!is_atom(pairs[i]) || tables_.document.kind(pairs[i]) != NodeKind::kString) continue;
+    const auto context = [&] { return fmt::format("'{}'", tables_.text(pairs[i])); };
+    auto path = path_of(pairs[i + 1]);
+    if (!path) return std::move(path).error().with_context(context());
+    if (auto added = add_leaf(pairs[i], std::move(*path)); !added) {
+      return std::move(added).error().with_context(context());
+    }
+  }
+  const auto add_at_top = [&](NodeId name) -> Result<void> {
+    std::vector<PathStep> path(1);
+    path[0].key = tables_.text(name);
+    auto added = add_leaf(name, std::move(path));
+    if (!added) return std::move(added).error().with_context(fmt::format("'{}'", tables_.text(name)));
+    return {};
+  };
+  for (const TensorRecord& tensor : tables_.tensors) TENPLEX_TRY(add_at_top(tensor.name));
+  for (const ByteRecord& object : tables_.byte_items) TENPLEX_TRY(add_at_top(object.name));
+  return {};
+}
+
+Result<void> StateBuilder::name_inner_tensors() {
+  if (built_.inner.empty()) return {};
+  TENPLEX_ASSIGN_OR_RETURN(const auto names, tensor_names(built_.graph));
+  const std::size_t first = in_.catalog.tensors.size();
+  for (const auto& [node, name] : names) {
+    const std::size_t tensor = built_.graph.view(node).tensor.index();
+    if (tensor >= first) built_.inner[tensor - first].tensor.name = name;
+  }
+  return {};
+}
+
+Result<BuiltState> StateBuilder::run() {
+  if (is_flat()) return std::move(built_);
+  index_names();
+  TENPLEX_TRY(add_leaves());
+  if (in_.side.side.state_json.empty()) {
+    TENPLEX_ASSIGN_OR_RETURN(built_.graph.root, unflatten(built_.graph, leaves_));
+  } else {
+    TENPLEX_ASSIGN_OR_RETURN(built_.graph.root,
+                             restore_skeleton(in_.side, in_.catalog.tensors, leaves_, &built_.graph));
+  }
+  TENPLEX_TRY(name_inner_tensors());
+  return std::move(built_);
+}
+
+}  // namespace
+
+Result<BuiltState> build_state(const StateInput& input) { return StateBuilder(input).run(); }
+
+}  // namespace tenplex::dcp

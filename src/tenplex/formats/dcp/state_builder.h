@@ -1,0 +1,44 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state tree of a DCP folder: tensors and decoded objects at the places that planner_data give them, or as
+// tenplex.json says. Objects may hold tensors themselves (a tuple of tensors is one object to DCP).
+//
+// A folder of tensors only, none of them nested, has no tree. Pure but for reading the objects. Threads: safe together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tenplex/base/result.h"
+#include "tenplex/formats/checkpoint.h"
+#include "tenplex/formats/dcp/catalog.h"
+#include "tenplex/formats/dcp/metadata.h"
+#include "tenplex/formats/dcp/side_file.h"
+
+namespace tenplex::dcp {
+
+struct StateInput {
+  const MetadataTables& tables;
+  const Catalog& catalog;
+  const FilePool& pool;
+  const SideFile& side;
+  std::int64_t max_pickle_bytes = 0;
+};
+
+/// A tensor inside an object; its TensorId follows those of the catalog.
+struct InnerTensor {
+  TensorInfo tensor;
+  Chunk chunk;
+  ChunkLocation location;
+};
+
+struct BuiltState {
+  StateGraph graph;
+  std::vector<InnerTensor> inner;
+};
+
+/// Errors: corrupt naming the object or the name; unsupported, io.
+Result<BuiltState> build_state(const StateInput& input);
+
+}  // namespace tenplex::dcp
