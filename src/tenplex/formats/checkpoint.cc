@@ -6,8 +6,10 @@
 
 #include <array>
 
+#include "tenplex/formats/dcp/dcp_format.h"
 #include "tenplex/formats/hf/hf_format.h"
 #include "tenplex/formats/safetensors/safetensors_format.h"
+#include "tenplex/formats/torch/torch_format.h"
 
 namespace tenplex {
 namespace {
@@ -41,7 +43,7 @@ std::string format_names() {
 }  // namespace
 
 std::span<const Format> formats() {
-  static const std::array kFormats = {hf_format(), safetensors_format()};
+  static const std::array kFormats = {dcp_format(), hf_format(), safetensors_format(), torch_format()};
   return kFormats;
 }
 
