@@ -160,6 +160,25 @@ TEST_P(DigestOnPath, ReadsPiecesOfAnyShapeAndStride) {
   }
 }
 
+TEST_P(DigestOnPath, ReadsTransposedViewsOfEveryElementSize) {
+  constexpr std::int64_t kRows = 41;
+  constexpr std::int64_t kColumns = 2100;
+  for (const DType dtype : {DType::kInt8, DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kComplex128}) {
+    const std::int64_t size = size_bytes(dtype);
+    const Bytes row_major = random_bytes(static_cast<std::size_t>(kRows * kColumns * size), 13);
+    Bytes transposed(row_major.size());
+    for (std::int64_t row = 0; row < kRows; ++row)
+      for (std::int64_t column = 0; column < kColumns; ++column)
+        std::memcpy(transposed.data() + (column * kRows + row) * size,
+                    row_major.data() + (row * kColumns + column) * size, static_cast<std::size_t>(size));
+    const TensorInfo tensor{"t", dtype, {kRows, kColumns}};
+    EXPECT_EQ(
+        internal::digest_of_piece(*GetParam(), tensor, {Box::whole(tensor.shape), 0, {1, kRows}}, transposed.data()),
+        run(dtype, 0, row_major))
+        << to_string(dtype);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Paths, DigestOnPath, testing::ValuesIn(available_paths()),
                          [](const auto& path) { return std::string(path.param->name); });
 
