@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxSlices = 16;
 constexpr std::size_t kMaxPatterns = 1024;
+constexpr std::size_t kMaxSizes = 4096;
 
 }  // namespace
 
@@ -298,6 +299,8 @@ Result<std::vector<Size>> LayoutReader::read_sizes_list(const YamlNode& node, st
     return sizes;
   }
   if (node.items.empty()) return yaml_.error(node, fmt::format("{} is empty", what));
+  if (node.items.size() > kMaxSizes)
+    return yaml_.error(node, fmt::format("{} has more than {} entries", what, kMaxSizes));
   for (const YamlNode& item : node.items) {
     TENPLEX_ASSIGN_OR_RETURN(Size size, read_size(item, what));
     sizes.push_back(std::move(size));

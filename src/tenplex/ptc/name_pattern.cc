@@ -128,7 +128,7 @@ std::optional<NamePattern::Captures> NamePattern::match(std::string_view name) c
     const std::size_t begin = reached[token][at].end;
     const Token& shape = tokens_[token];
     if (shape.kind == Kind::kLiteral || shape.kind == Kind::kStar) continue;
-    Capture capture{shape.text, name.substr(begin, here.end - begin), -1};
+    Capture capture{shape.text, std::string(name.substr(begin, here.end - begin)), -1};
     if (shape.kind == Kind::kNumber) capture.number = *parse_number(capture.text);
     captures.push_back(capture);
   }

@@ -27,7 +27,7 @@ class NamePattern {
  public:
   struct Capture {
     std::string_view word;  ///< borrowed from the pattern
-    std::string_view text;  ///< borrowed from the name
+    std::string text;
     std::int64_t number = -1;
 
     friend bool operator==(const Capture&, const Capture&) = default;

@@ -166,6 +166,16 @@ TEST(RuleCollection, CutsSlotsAsTheirParameterAndReplicatesScalars) {
   EXPECT_THAT(holders(fine, "optim.state.l.0.w.step", 0), ElementsAre(0, 1, 2, 3));
 }
 
+TEST(RuleCollection, LetsTheFirstRuleThatMatchesDecide) {
+  const auto made = make(
+      "meshes: {d: [tp]}\ntensors:\n  - {match: 'a*', slice: [{dim: 0, by: tp}]}\n  - match: '*'\n"
+      "  - {match: 'b', slice: [{dim: 0, by: tp}]}\n",
+      {{"tp", 2}}, {f32("ab", {4}), f32("b", {4})});
+  EXPECT_EQ((*made)->rule_line(TensorId(0)), 3);
+  EXPECT_EQ((*made)->rule_line(TensorId(1)), 4);
+  EXPECT_EQ(on_device(made, "b", 1), "[4] | [0:4] at 0 step [1]");
+}
+
 TEST(RuleCollection, FindsSlotsWithoutTheirParameterAndWithAPrefix) {
   const std::string yaml = "meshes: {d: [tp]}\ntensors: [{match: 'model.w', slice: [{dim: 0, by: tp}]}, {match: '*'}]";
   const auto alone = make(yaml, {{"tp", 2}}, {f32("optim.state.model.w.exp_avg", {4})});

@@ -42,29 +42,30 @@ Result<std::vector<TensorMatch>> RuleMatcher::match_all() const {
   std::vector<TensorMatch> matches;
   matches.reserve(tensors_.size());
   for (std::size_t index = 0; index < tensors_.size(); ++index) {
-    TENPLEX_ASSIGN_OR_RETURN(TensorMatch match, this->match(index));
+    TENPLEX_ASSIGN_OR_RETURN(TensorMatch match, this->match(index, matches));
     matches.push_back(std::move(match));
   }
   return matches;
 }
 
-Result<TensorMatch> RuleMatcher::match(std::size_t index) const {
+Result<TensorMatch> RuleMatcher::match(std::size_t index, std::span<const TensorMatch> before) const {
   const TensorInfo& tensor = tensors_[index];
-  TensorMatch match;
   const std::vector<SlotAddress> addresses = slot_addresses(tensor.name);
-  TENPLEX_ASSIGN_OR_RETURN(const bool is_slot, match_present_parameter(index, addresses, &match));
+  TensorMatch match;
+  TENPLEX_ASSIGN_OR_RETURN(const bool is_slot, match_present_parameter(index, before, addresses, &match));
   if (is_slot) return match;
-  if (match_rules(tensor.name, tensor.shape.rank(), false, &match)) return match;
-  if (match_absent_parameter(index, addresses, &match)) return match;
-  if (match_rules(tensor.name, tensor.shape.rank(), true, &match)) return match;
+  const bool found = match_rules(tensor.name, tensor.shape.rank(), &match);
+  if (found && !match.rule->is_catch_all()) return match;
+  TensorMatch slot;
+  if (match_absent_parameter(index, addresses, &slot)) return slot;
+  if (found) return match;
   return invalid_argument(
       fmt::format("tensor '{}' of shape {}: no rule of layout '{}' matches; add one, or a last rule with match: '*'",
                   tensor.name, to_string(tensor.shape), layout_.name()));
 }
 
-bool RuleMatcher::match_rules(std::string_view name, int rank, bool catch_all, TensorMatch* match) const {
+bool RuleMatcher::match_rules(std::string_view name, int rank, TensorMatch* match) const {
   for (const TensorRule& rule : layout_.rules().tensors) {
-    if (rule.is_catch_all() && !catch_all) continue;
     if (rule.rank && *rule.rank != rank) continue;
     for (const NamePattern& pattern : rule.match) {
       auto captures = pattern.match(name);
@@ -75,6 +76,15 @@ bool RuleMatcher::match_rules(std::string_view name, int rank, bool catch_all, T
     }
   }
   return false;
+}
+
+bool RuleMatcher::match_parameter(std::size_t parameter, std::span<const TensorMatch> before,
+                                  TensorMatch* match) const {
+  if (parameter >= before.size() || before[parameter].is_slot)
+    return match_rules(tensors_[parameter].name, tensors_[parameter].shape.rank(), match);
+  match->rule = before[parameter].rule;
+  match->captures = before[parameter].captures;
+  return true;
 }
 
 std::vector<RuleMatcher::SlotAddress> RuleMatcher::slot_addresses(std::string_view name) const {
@@ -101,15 +111,15 @@ const SlotRule* RuleMatcher::slot_rule(std::string_view slot) const {
   return any;
 }
 
-Result<bool> RuleMatcher::match_present_parameter(std::size_t index, std::span<const SlotAddress> addresses,
-                                                  TensorMatch* match) const {
+Result<bool> RuleMatcher::match_present_parameter(std::size_t index, std::span<const TensorMatch> before,
+                                                  std::span<const SlotAddress> addresses, TensorMatch* match) const {
   const TensorInfo& tensor = tensors_[index];
   for (const SlotAddress& address : addresses) {
     for (const std::string& prefix : layout_.rules().slot_names.prefixes) {
       const auto found = by_name_.find(prefix + address.parameter);
       if (found == by_name_.end() || found->second == static_cast<std::int32_t>(index)) continue;
       const TensorInfo& parameter = tensors_[static_cast<std::size_t>(found->second)];
-      if (!match_rules(parameter.name, parameter.shape.rank(), true, match)) continue;
+      if (!match_parameter(static_cast<std::size_t>(found->second), before, match)) continue;
       match->slot = slot_rule(address.slot);
       match->is_whole =
           (match->slot != nullptr && match->slot->base == SlotRule::Base::kWhole && match->slot->slices.empty()) ||
@@ -141,8 +151,7 @@ bool RuleMatcher::match_absent_parameter(std::size_t index, std::span<const Slot
     if (!common && (rule == nullptr || rule->slot == "*")) continue;
     for (const std::string& prefix : layout_.rules().slot_names.prefixes) {
       const std::string parameter = prefix + address.parameter;
-      // A scalar has lost its parameter's rank; any rule of that name tells where the parameter lives.
-      if (!match_rules(parameter, tensor.shape.rank(), false, match)) continue;
+      if (!match_rules(parameter, tensor.shape.rank(), match) || match->rule->is_catch_all()) continue;
       match->is_slot = true;
       match->slot = rule;
       match->slot_name = address.slot;

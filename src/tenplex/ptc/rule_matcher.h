@@ -3,9 +3,9 @@
 //
 // RuleMatcher: finds the rule of every tensor, and for optimizer slots the parameter that they belong to.
 //
-// The order: a slot of a parameter that is there; the rules of `tensors:` but for catch-alls; a slot of a parameter
-// that is not there but that a rule matches; a catch-all.
-// Borrows the layout and the tensors. Threads: const calls are safe together.
+// The order: a slot of a parameter that is there; the first rule that matches the name, unless it is a catch-all; a
+// slot of a parameter that is not there but that a rule matches; the catch-all. Borrows the layout and the tensors.
+// Threads: const calls are safe together.
 #pragma once
 
 #include <cstdint>
@@ -46,12 +46,14 @@ class RuleMatcher {
     std::string slot;
   };
 
-  Result<TensorMatch> match(std::size_t index) const;
-  bool match_rules(std::string_view name, int rank, bool catch_all, TensorMatch* match) const;
+  /// `before` holds the matches of the tensors before this one.
+  Result<TensorMatch> match(std::size_t index, std::span<const TensorMatch> before) const;
+  bool match_rules(std::string_view name, int rank, TensorMatch* match) const;
   std::vector<SlotAddress> slot_addresses(std::string_view name) const;
   const SlotRule* slot_rule(std::string_view slot) const;
-  Result<bool> match_present_parameter(std::size_t index, std::span<const SlotAddress> addresses,
-                                       TensorMatch* match) const;
+  Result<bool> match_present_parameter(std::size_t index, std::span<const TensorMatch> before,
+                                       std::span<const SlotAddress> addresses, TensorMatch* match) const;
+  bool match_parameter(std::size_t parameter, std::span<const TensorMatch> before, TensorMatch* match) const;
   bool match_absent_parameter(std::size_t index, std::span<const SlotAddress> addresses, TensorMatch* match) const;
   Result<void> check_names() const;
 

@@ -51,6 +51,8 @@ Result<void> check_form(const DimCut& cut, int rank) {
     return invalid_argument(fmt::format("slices dim {}, but the tensor has rank {}", cut.dim, rank));
   if (cut.segments.size() > 1024)
     return out_of_range(fmt::format("{} segments, at most 1024 are possible", cut.segments.size()));
+  if (cut.split.widths.size() > kMaxExtents)
+    return out_of_range(fmt::format("{} widths, at most {} are possible", cut.split.widths.size(), kMaxExtents));
   if (!cut.segments.empty() && cut.split.kind == Split::Kind::kWidths)
     return invalid_argument("segments and widths cannot be combined");
   if (cut.interleave < 0 || cut.local_interleave < 0) return invalid_argument("an interleave block is negative");
@@ -104,7 +106,7 @@ Result<std::int64_t> added_runs(const DimCut& cut, std::int64_t extent) {
   return added;
 }
 
-Result<void> follow(const DimCut& cut, DimFacts* facts) {
+Result<void> follow_dim(const DimCut& cut, DimFacts* facts) {
   std::vector<std::int64_t> extents;
   for (const std::int64_t extent : facts->extents) {
     TENPLEX_ASSIGN_OR_RETURN(const std::vector<std::int64_t> parts, part_extents(cut, extent));
@@ -121,16 +123,77 @@ Result<void> follow(const DimCut& cut, DimFacts* facts) {
   return {};
 }
 
-Result<void> check_flat(const FlatCut& cut, bool first, std::optional<std::int64_t> volume) {
+/// What is known about the local arrays after the cuts so far.
+class LocalFacts {
+ public:
+  LocalFacts(const Dims& shape, const Dims& padded_shape) : rank_(shape.rank()) {
+    for (int dim = 0; dim < rank_; ++dim) at(dim) = {{padded_shape[dim]}, padded_shape[dim] == shape[dim] ? 1 : 2};
+  }
+
+  Result<void> follow(const DimCut& cut);
+  Result<void> follow(const FlatCut& cut);
+  /// Elements of the local array if all parts have the same number.
+  std::optional<std::int64_t> uniform_volume() const;
+  /// Errors if one part may have too many pieces.
+  Result<void> check_pieces() const;
+
+ private:
+  DimFacts& at(int dim) { return dims_[static_cast<std::size_t>(dim)]; }
+  const DimFacts& at(int dim) const { return dims_[static_cast<std::size_t>(dim)]; }
+
+  int rank_;
+  std::array<DimFacts, kMaxRank> dims_;
+  bool is_flat_ = false;
+  std::optional<std::int64_t> flat_volume_;
+};
+
+Result<void> LocalFacts::follow(const DimCut& cut) {
+  if (is_flat_) return invalid_argument("slices a dim after a flat slice, which leaves none");
+  TENPLEX_TRY(check_form(cut, rank_));
+  return follow_dim(cut, &at(cut.dim));
+}
+
+Result<void> LocalFacts::follow(const FlatCut& cut) {
+  const std::optional<std::int64_t> before = uniform_volume();
   if (cut.split.kind == Split::Kind::kWidths) return invalid_argument("a flat slice has no widths");
-  if (cut.padded && cut.bucket_size >= 0) return invalid_argument("'padded' is for flat slices without a bucket");
-  if (cut.bucket_size < 0) return {};
-  if (!first) return invalid_argument("a bucket must be the first flat slice");
-  if (!volume) return invalid_argument("a tensor in a bucket must be cut evenly by the slices before");
-  const auto end = checked_add(cut.bucket_offset, *volume);
-  if (cut.bucket_offset < 0 || !end || *end > cut.bucket_size)
-    return invalid_argument("the tensor does not lie inside its bucket");
-  return check_split(cut.split, cut.bucket_size, cut.parts);
+  if (cut.bucket_size >= 0) {
+    if (cut.padded) return invalid_argument("'padded' is for flat slices without a bucket");
+    if (is_flat_) return invalid_argument("a bucket must be the first flat slice");
+    if (!before) return invalid_argument("a tensor in a bucket must be cut evenly by the slices before");
+    const auto end = checked_add(cut.bucket_offset, *before);
+    if (cut.bucket_offset < 0 || !end || *end > cut.bucket_size)
+      return invalid_argument("the tensor does not lie inside its bucket");
+    TENPLEX_TRY(check_split(cut.split, cut.bucket_size, cut.parts));
+  } else if (cut.split.kind == Split::Kind::kEven) {
+    if (!before) return invalid_argument("an even flat slice needs even slices before it");
+    TENPLEX_TRY(check_split(cut.split, *before, cut.parts));
+  }
+  is_flat_ = true;
+  flat_volume_.reset();
+  if (before && cut.bucket_size < 0 && (cut.padded || is_even(cut.split, *before, cut.parts)))
+    flat_volume_ = ceil_div(*before, cut.parts);
+  return {};
+}
+
+std::optional<std::int64_t> LocalFacts::uniform_volume() const {
+  if (is_flat_) return flat_volume_;
+  Dims local;
+  for (int dim = 0; dim < rank_; ++dim) {
+    if (at(dim).extents.size() != 1) return std::nullopt;
+    local.push_back(at(dim).extents.front());
+  }
+  return volume(local);
+}
+
+Result<void> LocalFacts::check_pieces() const {
+  std::int64_t pieces = is_flat_ ? std::max(1, 2 * rank_ - 1) : 1;
+  for (int dim = 0; dim < rank_; ++dim) {
+    const auto product = checked_mul(pieces, at(dim).max_runs);
+    if (!product || *product > Slicing::kMaxPieces)
+      return out_of_range(fmt::format("a part may consist of more than {} pieces", Slicing::kMaxPieces));
+    pieces = *product;
+  }
+  return {};
 }
 
 }  // namespace
@@ -138,57 +201,21 @@ Result<void> check_flat(const FlatCut& cut, bool first, std::optional<std::int64
 Result<void> Slicing::check() {
   if (!checked_volume(padded_shape_))
     return out_of_range("the padded shape " + to_string(padded_shape_) + " is too large");
-  std::array<DimFacts, kMaxRank> dims;
-  for (int dim = 0; dim < shape_.rank(); ++dim)
-    dims[static_cast<std::size_t>(dim)] = {{padded_shape_[dim]}, padded_shape_[dim] == shape_[dim] ? 1 : 2};
-  const auto volume_if_uniform = [&]() -> std::optional<std::int64_t> {
-    Dims local = shape_;
-    for (int dim = 0; dim < shape_.rank(); ++dim) {
-      const auto& extents = dims[static_cast<std::size_t>(dim)].extents;
-      if (extents.size() != 1) return std::nullopt;
-      local[dim] = extents.front();
-    }
-    return volume(local);
-  };
   boxes_only_ = padded_shape_ == shape_;
-  int flat_cuts = 0;
+  LocalFacts facts(shape_, padded_shape_);
   std::int64_t parts = 1;
-  std::optional<std::int64_t> flat_volume;
   for (const Cut& cut : cuts_) {
     const std::int64_t count = std::visit([](const auto& any) { return any.parts; }, cut);
     if (count < 1) return invalid_argument(fmt::format("expected at least one part, found {}", count));
     const auto product = checked_mul(parts, count);
     if (!product) return out_of_range("too many parts");
     parts = *product;
-    if (const auto* dim_cut = std::get_if<DimCut>(&cut)) {
-      if (flat_cuts > 0) return invalid_argument("slices a dim after a flat slice, which leaves none");
-      TENPLEX_TRY(check_form(*dim_cut, shape_.rank()));
-      TENPLEX_TRY(follow(*dim_cut, &dims[static_cast<std::size_t>(dim_cut->dim)]));
-      boxes_only_ = boxes_only_ && dim_cut->segments.empty();
-      continue;
-    }
-    const FlatCut& flat = *std::get_if<FlatCut>(&cut);
-    const auto before = flat_cuts == 0 ? volume_if_uniform() : flat_volume;
-    TENPLEX_TRY(check_flat(flat, flat_cuts == 0, before));
-    if (flat.split.kind == Split::Kind::kEven && flat.bucket_size < 0) {
-      if (!before) return invalid_argument("an even flat slice needs even slices before it");
-      TENPLEX_TRY(check_split(flat.split, *before, flat.parts));
-    }
-    flat_volume.reset();
-    if (before && flat.bucket_size < 0 && (flat.padded || is_even(flat.split, *before, flat.parts)))
-      flat_volume = ceil_div(*before, flat.parts);
-    ++flat_cuts;
-    boxes_only_ = false;
+    TENPLEX_TRY(std::visit([&](const auto& any) { return facts.follow(any); }, cut));
+    const auto* dim_cut = std::get_if<DimCut>(&cut);
+    boxes_only_ = boxes_only_ && dim_cut != nullptr && dim_cut->segments.empty();
   }
-  uniform_volume_ = flat_cuts == 0 ? volume_if_uniform() : flat_volume;
-  std::int64_t pieces = flat_cuts == 0 ? 1 : std::max(1, 2 * shape_.rank() - 1);
-  for (int dim = 0; dim < shape_.rank(); ++dim) {
-    const auto product = checked_mul(pieces, dims[static_cast<std::size_t>(dim)].max_runs);
-    if (!product || *product > kMaxPieces)
-      return out_of_range(fmt::format("a part may consist of more than {} pieces", kMaxPieces));
-    pieces = *product;
-  }
-  return {};
+  uniform_volume_ = facts.uniform_volume();
+  return facts.check_pieces();
 }
 
 }  // namespace tenplex
