@@ -6,11 +6,13 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <iostream>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
