@@ -175,10 +175,12 @@ class TorchMachine {
     TensorView view;
     view.storage = document.view(arguments[0]).storage;
     const auto offset = document.integer(arguments[1]);
-    const Arguments sizes = dims_nodes(document, arguments[2]);
-    const Arguments strides = dims_nodes(document, arguments[3]);
-    if (!offset || *offset < 0 || sizes.size() != strides.size())
+    const auto size_nodes = dims_nodes(document, arguments[2]);
+    const auto stride_nodes = dims_nodes(document, arguments[3]);
+    if (!offset || *offset < 0 || !size_nodes || !stride_nodes || size_nodes->size() != stride_nodes->size())
       return corrupt("the offset, sizes or strides of a tensor are malformed");
+    const Arguments sizes = *size_nodes;
+    const Arguments strides = *stride_nodes;
     if (sizes.size() > static_cast<std::size_t>(kMaxRank))
       return refuse(fmt::format("has {} dimensions; at most {} are supported", sizes.size(), kMaxRank));
     view.offset = *offset;
@@ -200,12 +202,14 @@ class TorchMachine {
     return add_tensor(std::move(raw), std::move(view));
   }
 
-  // A tuple of ints, or a torch.Size of one.
-  static Arguments dims_nodes(const PickleDocument& document, NodeId id) {
+  // Items of a tuple, or of the tuple in a torch.Size.
+  static std::optional<Arguments> dims_nodes(const PickleDocument& document, NodeId id) {
     if (document.is_instance(id, "torch", "Size")) {
       const Arguments arguments = document.children(document.object(id).arguments);
-      if (arguments.size() == 1) return document.children(arguments[0]);
+      if (arguments.size() != 1) return std::nullopt;
+      id = arguments[0];
     }
+    if (document.kind(id) != NodeKind::kTuple) return std::nullopt;
     return document.children(id);
   }
 

@@ -1,0 +1,59 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The input is a torch file; read all of it that its metadata promises. If it starts with the byte 0x80, it is a
+// data.pkl, and an archive is made around it.
+#include <cstdint>
+#include <string>
+
+#include "tenplex/base/check.h"
+#include "tenplex/base/crc32.h"
+#include "tenplex/formats/torch/torch_format.h"
+#include "tenplex/formats/torch/zip_layout.h"
+#include "tenplex/io/memory_file_system.h"
+
+namespace {
+
+std::string archive_around(std::string pickle) {
+  constexpr std::int64_t kStorageBytes = 64;
+  tenplex::ZipLayout layout("f");
+  layout.begin(std::move(pickle));
+  for (int storage = 0; storage < 4; ++storage) layout.add_data(kStorageBytes);
+  layout.close();
+  std::string file;
+  std::vector<std::uint32_t> crcs;
+  const std::string data(kStorageBytes, '\1');
+  for (std::size_t part = 0; part < layout.part_count(); ++part) {
+    if (part % 2 == 1) {
+      file += data;
+      crcs.push_back(tenplex::crc32(0, tenplex::as_bytes(data)));
+    } else {
+      file += layout.literal(part, crcs);
+    }
+  }
+  return file;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string bytes(reinterpret_cast<const char*>(data), size);
+  if (size > 0 && data[0] == 0x80) bytes = archive_around(std::move(bytes));
+  tenplex::MemoryFileSystem files;
+  files.put_file("/f.pt", std::move(bytes));
+  (void)tenplex::detect_torch(files, "/f.pt");
+  const auto reader = tenplex::open_torch(files, "/f.pt", {});
+  if (!reader) return 0;
+  const auto& info = (*reader)->info();
+  const auto file = (*reader)->file(0);
+  for (std::size_t chunk = 0; chunk < info.chunks.size(); ++chunk) {
+    const auto location = (*reader)->locate(chunk);
+    const auto& tensor = info.tensors[chunk];
+    if (!location || tenplex::volume(tensor.shape) == 0) continue;
+    std::int64_t last = location->offset_bytes;
+    for (int dim = 0; dim < tensor.shape.rank(); ++dim)
+      last += (tensor.shape[dim] - 1) * location->strides[dim] * tenplex::size_bytes(tensor.dtype);
+    TENPLEX_CHECK(tenplex::read_string(**file, last, tenplex::size_bytes(tensor.dtype)).has_value());
+  }
+  return 0;
+}

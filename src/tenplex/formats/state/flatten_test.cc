@@ -1,0 +1,131 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tenplex/formats/state/state_graph.h"
+
+namespace tenplex {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> names(const StateGraph& graph) {
+  auto leaves = flatten(graph);
+  if (!leaves) return {leaves.error().to_string()};
+  std::vector<std::string> names;
+  for (const StateLeaf& leaf : *leaves) names.push_back(leaf.name);
+  return names;
+}
+
+NodeId text(StateGraph& graph, const char* value) { return graph.add_string(value); }
+
+// The expected names are those of torch.distributed.checkpoint's flatten_state_dict (torch 2.13).
+TEST(Flatten, OpensDictsAndListsWithTensorsOrDicts) {
+  StateGraph graph;
+  const NodeId tensor = graph.add_tensor({});
+  const NodeId group = graph.add_dict({text(graph, "lr"), graph.add_float(0.1), text(graph, "params"),
+                                       graph.add_list({graph.add_int(0), graph.add_int(1)})});
+  graph.root = graph.add_dict({text(graph, "m"), graph.add_dict({text(graph, "w"), tensor}),                    //
+                               text(graph, "groups"), graph.add_list({group}),                                  //
+                               text(graph, "l"), graph.add_list({graph.add_list({tensor}), graph.add_int(3)}),  //
+                               text(graph, "t"), graph.add_tuple({tensor}),                                     //
+                               text(graph, "plain"), graph.add_list({graph.add_int(1)}),                        //
+                               text(graph, "empty"), graph.add_dict({}),                                        //
+                               graph.add_int(7), graph.add_none()});
+  EXPECT_THAT(names(graph), ElementsAre("m.w", "groups.0.lr", "groups.0.params", "l.0.0", "l.1", "t", "plain", "7"));
+}
+
+TEST(Flatten, RefusesTwoLeavesOfOneName) {
+  StateGraph graph;
+  const NodeId inner = graph.add_dict({text(graph, "b"), graph.add_int(1)});
+  graph.root = graph.add_dict({text(graph, "a"), inner, text(graph, "a.b"), graph.add_int(2)});
+  EXPECT_THAT(names(graph)[0], HasSubstr("'a.b'"));
+}
+
+TEST(Flatten, RefusesCyclesOfDictsAndOfLists) {
+  StateGraph dicts;
+  dicts.root = dicts.add_dict({});
+  dicts[dicts.root].children = {dicts.add_string("self"), dicts.root};
+  EXPECT_EQ(flatten(dicts).error().code(), ErrorCode::kUnsupported);
+  StateGraph lists;
+  const NodeId list = lists.add_list({});
+  lists[list].children = {list};
+  lists.root = lists.add_dict({lists.add_string("l"), list});
+  EXPECT_EQ(flatten(lists).error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(Flatten, RefusesSharedDictsThatExplode) {
+  StateGraph graph;
+  NodeId node = graph.add_dict({text(graph, "x"), graph.add_int(1)});
+  for (int level = 0; level < 64; ++level) node = graph.add_dict({text(graph, "a"), node, text(graph, "b"), node});
+  graph.root = node;
+  EXPECT_EQ(flatten(graph).error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(Flatten, RefusesNestingThatPythonCouldNotWrite) {
+  StateGraph graph;
+  NodeId node = graph.add_int(1);
+  for (int level = 0; level < 100000; ++level) node = graph.add_dict({text(graph, "a"), node});
+  graph.root = node;
+  EXPECT_EQ(flatten(graph).error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(TensorNames, ReachIntoTuplesAndObjects) {
+  StateGraph graph;
+  const NodeId in_tuple = graph.add_tensor({});
+  const NodeId in_state = graph.add_tensor({});
+  ObjectParts parts;
+  parts.callable = graph.add_global("m", "C");
+  parts.arguments = graph.add_tuple({});
+  parts.state = graph.add_dict({text(graph, "w"), in_state});
+  graph.root = graph.add_dict({text(graph, "t"), graph.add_tuple({graph.add_int(0), in_tuple}), text(graph, "o"),
+                               graph.add_object(std::move(parts))});
+  const auto found = tensor_names(graph);
+  ASSERT_TRUE(found) << found.error().to_string();
+  EXPECT_THAT(*found,
+              ElementsAre(std::pair{in_tuple, std::string("t.1")}, std::pair{in_state, std::string("o.state.w")}));
+}
+
+TEST(Unflatten, UndoesFlatten) {
+  StateGraph graph;
+  const NodeId tensor = graph.add_tensor({});
+  graph.root = graph.add_dict({text(graph, "m"), graph.add_dict({text(graph, "w"), tensor}), text(graph, "l"),
+                               graph.add_list({graph.add_dict({text(graph, "k"), graph.add_int(1)}), tensor})});
+  const auto leaves = flatten(graph);
+  ASSERT_TRUE(leaves);
+  const auto root = unflatten(graph, *leaves);
+  ASSERT_TRUE(root) << root.error().to_string();
+  EXPECT_TRUE(equal(graph, graph.root, graph, *root));
+}
+
+TEST(Unflatten, RefusesContradictions) {
+  StateGraph graph;
+  const NodeId leaf = graph.add_int(1);
+  const PathStep a{false, 0, "a"};
+  const PathStep b{false, 0, "b"};
+  const PathStep far{true, 1'000'000'000'000, ""};
+  const PathStep before{true, -1, ""};
+  for (const std::vector<StateLeaf>& leaves : {std::vector<StateLeaf>{{"a", {a}, leaf}, {"a", {a}, leaf}},
+                                               {{"a", {a}, leaf}, {"a.b", {a, b}, leaf}},
+                                               {{"a.9", {a, far}, leaf}},
+                                               {{"a.-1", {a, before}, leaf}},
+                                               {{"", {}, leaf}}}) {
+    EXPECT_EQ(unflatten(graph, leaves).error().code(), ErrorCode::kCorrupt);
+  }
+}
+
+TEST(Equal, TellsValuesAndStructureApart) {
+  StateGraph graph;
+  const NodeId one = graph.add_list({graph.add_int(1), text(graph, "x")});
+  const NodeId same = graph.add_list({graph.add_int(1), text(graph, "x")});
+  EXPECT_TRUE(equal(graph, one, graph, same));
+  EXPECT_FALSE(equal(graph, one, graph, graph.add_list({graph.add_int(2), text(graph, "x")})));
+  EXPECT_FALSE(equal(graph, one, graph, graph.add_tuple({graph.add_int(1), text(graph, "x")})));
+  EXPECT_FALSE(equal(graph, one, graph, graph.add_list({graph.add_int(1)})));
+  EXPECT_FALSE(equal(graph, graph.add_float(0.0), graph, graph.add_float(-0.0)));
+}
+
+}  // namespace
+}  // namespace tenplex
