@@ -73,9 +73,10 @@ void ExplicitCollection::index_holdings() {
     for (std::uint64_t shard = first; shard < first_shard_[tensor + 1]; ++shard)
       for (std::uint32_t at = holder_begin_[shard]; at < holder_begin_[shard + 1]; ++at)
         holdings_[at] = {holders_[at], static_cast<std::uint32_t>(shard - first)};
-    std::stable_sort(holdings_.begin() + holder_begin_[first],
-                     holdings_.begin() + holder_begin_[first_shard_[tensor + 1]],
-                     [](const Holding& a, const Holding& b) { return a.device < b.device; });
+    std::sort(holdings_.begin() + holder_begin_[first], holdings_.begin() + holder_begin_[first_shard_[tensor + 1]],
+              [](const Holding& a, const Holding& b) {
+                return a.device != b.device ? a.device < b.device : a.shard < b.shard;
+              });
   }
 }
 
