@@ -199,6 +199,8 @@ class PlanChecker {
           input_.target->tensors()[plan_.groups[group].tensors[0].second.index()].shape.rank())
         return invalid_argument(fmt::format("plan: group {} has copies of another rank than its tensors", group));
       for (std::size_t index = 0; index < parts[worker]->copies.size(); ++index) {
+        if (!parts[worker]->copies.has_turns(index, plan_.groups[group].tensors.size()))
+          return invalid_argument(fmt::format("plan: group {} has more tensors than its copies have holders", group));
         Copy& copy = copies_[pointers_.size()];
         parts[worker]->copies.get(index, 0, &copy);
         copy.source_tensor = plan_.groups[group].tensors[0].first;
@@ -223,14 +225,36 @@ class PlanChecker {
         return invalid_argument(
             fmt::format("plan: the part of worker {} has groups that do not exist or are out of order", worker));
       TENPLEX_TRY(check_bytes(part.worker, part.bytes_in, part.bytes_in_bound, count_, input_));
-      std::int64_t from = 0;
-      for (const auto& [sender, bytes] : part.bytes_from) from += bytes;
-      if (from != part.bytes_in)
-        return invalid_argument(fmt::format("plan: the senders of worker {} send {} bytes, but the plan says {}",
-                                            worker, from, part.bytes_in));
+      TENPLEX_TRY(check_senders(part));
       objects.insert(objects.end(), part.objects.begin(), part.objects.end());
     }
     return check_objects(objects, input_);
+  }
+
+  Result<void> check_senders(const WorkerPart& part) const {
+    std::vector<std::int64_t> sent(plan_.parts.size());
+    std::int64_t claimed = 0;
+    const bool central = input_.baseline == Baseline::kCentral;
+    const bool gathers = central && part.worker == input_.central;
+    for (const PartGroup& group : part.groups) {
+      const std::size_t tensors = plan_.groups[static_cast<std::size_t>(group.group)].tensors.size();
+      for (std::size_t index = 0; index < group.copies.size() && !gathers; ++index)
+        for (std::size_t tensor = 0; group.copies.route(index) == Route::kRemote && tensor < tensors; ++tensor)
+          sent[(central ? input_.central : group.copies.holder(index, tensor).worker).index()] +=
+              group.copies.bytes(index);
+    }
+    for (const auto& [sender, bytes] : part.bytes_from) {
+      claimed += bytes;
+      if (sender.value() < 0 || sender.index() >= sent.size())
+        return invalid_argument(fmt::format("plan: worker {} does not exist", sender.value()));
+      if (!gathers && sent[sender.index()] != bytes)
+        return invalid_argument(fmt::format("plan: worker {} sends {} bytes to worker {}, but the plan says {}",
+                                            sender.value(), sent[sender.index()], part.worker.value(), bytes));
+    }
+    if (claimed != part.bytes_in)
+      return invalid_argument(fmt::format("plan: the senders of worker {} send {} bytes, but the plan says {}",
+                                          part.worker.value(), claimed, part.bytes_in));
+    return {};
   }
 
   const Plan& plan_;

@@ -58,6 +58,7 @@ struct SourceIndex::State {
   }
   void add(std::int64_t number, const SubTensor& sub_tensor);
   void emit(std::uint32_t entry, const Box& held, const Box& part, const Piece& target, std::vector<Fill>* fills) const;
+  std::int64_t emit_common(std::uint32_t entry, const Piece& target, std::vector<Fill>* fills) const;
   std::int64_t emit_own(std::uint32_t entry, const Piece& target, std::vector<Fill>* fills) const;
   Error missing(const Piece& target, const std::vector<std::uint32_t>& hits) const;
 };
@@ -76,6 +77,32 @@ void SourceIndex::State::add(std::int64_t number, const SubTensor& sub_tensor) {
   }
 }
 
+// Adds the common part of what `entry` holds and the target; returns its volume.
+std::int64_t SourceIndex::State::emit_common(std::uint32_t entry, const Piece& target, std::vector<Fill>* fills) const {
+  const auto rank = static_cast<std::size_t>(shape.rank());
+  const std::int64_t* bounds = index.bounds(entry);
+  const std::int64_t* steps = strides.data() + entry * rank;
+  Fill& fill = fills->emplace_back();
+  fill.source_shard = shard[entry];
+  fill.source.local_strides = target.local_strides;  // for the rank; overwritten below
+  fill.source.local_offset = local_offset[entry];
+  fill.target = target;
+  std::int64_t elements = 1;
+  for (std::size_t at = 0; at < rank; ++at) {
+    const auto dim = static_cast<int>(at);
+    const std::int64_t begin = std::max(bounds[at], target.box.offset[dim]);
+    const std::int64_t end = std::min(bounds[rank + at], target.box.offset[dim] + target.box.extent[dim]);
+    fill.target.box.offset[dim] = begin;
+    fill.target.box.extent[dim] = end - begin;
+    fill.target.local_offset += (begin - target.box.offset[dim]) * target.local_strides[dim];
+    fill.source.local_offset += (begin - bounds[at]) * steps[at];
+    fill.source.local_strides[dim] = steps[at];
+    elements *= end - begin;
+  }
+  fill.source.box = fill.target.box;
+  return elements;
+}
+
 void SourceIndex::State::emit(std::uint32_t entry, const Box& held, const Box& part, const Piece& target,
                               std::vector<Fill>* fills) const {
   Fill& fill = fills->emplace_back();
@@ -86,13 +113,10 @@ void SourceIndex::State::emit(std::uint32_t entry, const Box& held, const Box& p
 
 // Emits what `entry` holds of `target` and no lower-numbered entry holds; returns its volume.
 std::int64_t SourceIndex::State::emit_own(std::uint32_t entry, const Piece& target, std::vector<Fill>* fills) const {
+  if (!shadowed[entry]) return emit_common(entry, target, fills);
   const Box held = index.box(entry);
   const auto common = intersect(held, target.box);
   if (!common) return 0;
-  if (!shadowed[entry]) {
-    emit(entry, held, *common, target, fills);
-    return volume(*common);
-  }
   std::vector<std::uint32_t> others;
   index.find(*common, &others);
   std::vector<Box> holes;

@@ -108,6 +108,10 @@ Result<void> match_objects(const PlanInput& input, Matching* matching) {
 
 Result<Matching> match(const PlanInput& input) {
   TENPLEX_TRY(check_input(input));
+  return match_collections(input);
+}
+
+Result<Matching> match_collections(const PlanInput& input) {
   Matching matching;
   TENPLEX_TRY(match_tensors(input, &matching));
   TENPLEX_TRY(match_objects(input, &matching));

@@ -23,6 +23,9 @@ struct Matching {
 /// input; corrupt naming the replicas that disagree.
 Result<Matching> match(const PlanInput& input);
 
+/// The same without a look at placement, baseline and replicas.
+Result<Matching> match_collections(const PlanInput& input);
+
 PlanHeader make_header(const PlanInput& input);
 
 }  // namespace tenplex

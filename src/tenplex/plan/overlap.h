@@ -37,6 +37,10 @@ class BoxIndex {
 
   std::size_t size() const { return position_.size(); }
   Box box(std::uint32_t number) const;
+  /// The begin of every dimension, then the end of every dimension; a scalar's are unspecified. Requires: built.
+  const std::int64_t* bounds(std::uint32_t number) const {
+    return levels_[0].bounds.data() + std::size_t{position_[number]} * 2 * static_cast<std::size_t>(rank_);
+  }
 
   /// Replaces `*numbers` by the boxes that share an element with `query`, ascending. Requires: built; rank agrees.
   void find(const Box& query, std::vector<std::uint32_t>* numbers) const;

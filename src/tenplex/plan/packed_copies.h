@@ -81,6 +81,10 @@ class PackedCopies {
   void get(std::size_t index, std::size_t tensor, Copy* copy) const;
   /// True if the copy's holder depends on the tensor.
   bool takes_turns(std::size_t index) const { return fields_[index].first_turn >= 0; }
+  /// True if holder() may be asked for `tensors` tensors.
+  bool has_turns(std::size_t index, std::size_t tensors) const {
+    return !takes_turns(index) || static_cast<std::size_t>(fields_[index].first_turn) + tensors <= turns_.size();
+  }
   Holder holder(std::size_t index, std::size_t tensor) const;
   CopyClass copy_class(std::size_t index) const { return fields_[index].copy_class; }
   Route route(std::size_t index) const { return fields_[index].route; }

@@ -1,0 +1,42 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A plan in words and numbers: what is kept, moved, split and merged, over which links, and how close that is to the
+// least that is possible.
+//
+// Pure functions. Threads: any.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tenplex/plan/bounds.h"
+#include "tenplex/plan/placement_search.h"
+#include "tenplex/plan/plan.h"
+
+namespace tenplex {
+
+struct PlanReport {
+  std::array<std::array<Totals, kRouteCount>, kCopyClassCount> totals{};  ///< [class][route]
+  std::int64_t state_bytes = 0;                                           ///< of all target sub-tensors on all devices
+  std::int64_t bytes_in = 0;                                              ///< over the network
+  std::int64_t bytes_in_bound = 0;                                        ///< the least
+  std::vector<std::int64_t> in;                                           ///< per worker
+  std::vector<std::int64_t> out;
+  std::vector<std::int64_t> in_bound;
+  LinkBounds links;
+  Hash128 hash;
+  std::size_t objects = 0;
+};
+
+PlanReport make_report(const Plan& plan, const PlanInput& input);
+
+/// For a terminal; ends with a line break. `placement` may be null.
+std::string explain_text(const Plan& plan, const PlanInput& input, const PlacementResult* placement);
+
+/// One JSON object; exact bytes, seconds as numbers. `placement` may be null.
+std::string explain_json(const Plan& plan, const PlanInput& input, const PlacementResult* placement);
+
+}  // namespace tenplex
