@@ -18,7 +18,8 @@ constexpr std::size_t kBatchTensors = 512;
 constexpr std::int64_t kUsualRangeBytes = 16 << 20;
 
 bool is_tiny(const ReadPlan& plan) {
-  return plan.bytes <= kTinyTensorBytes && plan.comparisons.empty() && plan.grid && plan.grid->count() == 1;
+  if (!plan.grid) return true;  // an empty tensor
+  return plan.bytes <= kTinyTensorBytes && plan.comparisons.empty() && plan.grid->count() == 1;
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ struct RawWriterOptions {
   bool crcs = true;     ///< after every array its CRC-32, as a literal
   bool manifest = true;
   /// Tensors that share one storage of this many bytes; the others are written as shards.
-  std::vector<StorageView> storage;
+  std::vector<StorageView> storage = {};
   std::int64_t storage_bytes = 0;
 };
 
