@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "tenplex/formats/dcp/catalog.h"
 #include "tenplex/formats/pickle/pickle_writer.h"
@@ -259,6 +260,20 @@ TEST(DcpMetadata, ReadsWhatTorchWroteFromTwoRanks) {
   EXPECT_EQ(tables->text(tables->byte_items[0].name), "step");
   EXPECT_EQ(catalog->byte_items[0].offset, 0);
   EXPECT_EQ(catalog->byte_items[0].length, 1261);
+}
+
+// The bytes that docs/formats/dcp.md explains one by one; what they mean is checked above.
+TEST(DcpMetadata, TheWorkedExampleOfTheDocumentIsInTheGolden) {
+  const auto root = std::filesystem::path(__FILE__).parent_path() / "../../../..";
+  std::ifstream file(root / "docs/formats/dcp.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string_view fence = "```hex\n";
+  const std::size_t begin = text.find(fence) + fence.size();
+  std::istringstream hex(text.substr(begin, text.find("```", begin) - begin));
+  std::string bytes;
+  for (int value = 0; hex >> std::hex >> value;) bytes.push_back(static_cast<char>(value));
+  ASSERT_EQ(bytes.size(), 64U);
+  EXPECT_EQ(golden("sharded/.metadata").substr(816, bytes.size()), bytes);
 }
 
 TEST(DcpMetadata, KeepsOneEmptyChunkOfAnEmptyTensorAndTheScalar) {

@@ -11,10 +11,13 @@
 namespace tenplex::dcp {
 namespace {
 
+// Storages inside objects are numbered apart from those of tensors and of tenplex.json.
+constexpr std::uint32_t kFirstInnerStorage = 0x80000000;
+
 class StateBuilder {
  public:
   explicit StateBuilder(const StateInput& input)
-      : in_(input), tables_(input.tables), next_storage_(static_cast<std::uint32_t>(input.catalog.tensors.size())) {}
+      : in_(input), tables_(input.tables), next_storage_(kFirstInnerStorage) {}
 
   Result<BuiltState> run();
 

@@ -1,0 +1,86 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The input is a DCP folder: three lengths (u16, little-endian), then that many bytes of `.metadata`, of `__0_0.distcp`
+// and of tenplex.json; the rest is `__1_0.distcp`. The folder is opened, every chunk is located and read; what can be
+// read is laid out for writing again.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "tenplex/base/check.h"
+#include "tenplex/formats/dcp/dcp_format.h"
+#include "tenplex/io/memory_file_system.h"
+#include "tenplex/ptc/explicit_collection.h"
+
+namespace {
+
+using namespace tenplex;
+
+constexpr std::int64_t kMaxElements = 4096;
+constexpr std::int64_t kMaxPickle = 1 << 20;
+
+std::string take(std::string_view* rest, std::size_t count) {
+  count = std::min(count, rest->size());
+  std::string part(rest->substr(0, count));
+  rest->remove_prefix(count);
+  return part;
+}
+
+void read_chunks(const CheckpointReader& reader) {
+  for (std::size_t i = 0; i < reader.info().chunks.size(); ++i) {
+    const auto location = reader.locate(i);
+    if (!location) continue;
+    const Chunk chunk = reader.info().chunks[i];
+    const TensorInfo& tensor = reader.info().tensors[chunk.tensor.index()];
+    if (chunk.box.empty()) continue;
+    std::int64_t last = 0;
+    for (int dim = 0; dim < chunk.box.rank(); ++dim) last += (chunk.box.extent[dim] - 1) * location->strides[dim];
+    // All elements lie inside the file, as locate() promises.
+    const ByteSource& file = **reader.file(chunk.file);
+    const std::int64_t end = location->offset_bytes + (last + 1) * size_bytes(tensor.dtype);
+    TENPLEX_CHECK(location->offset_bytes >= 0 && end <= file.size());
+  }
+}
+
+void write_again(const CheckpointInfo& info) {
+  ExplicitCollectionBuilder builder(info.tensors, 1, {});
+  for (std::size_t i = 0; i < info.tensors.size(); ++i) {
+    if (volume(info.tensors[i].shape) > kMaxElements) return;
+    if (!builder.add(DeviceId(0), TensorId(i), whole_tensor(info.tensors[i].shape))) return;
+  }
+  const auto target = std::move(builder).finish();
+  if (!target) return;
+  const auto writer = make_dcp_writer();
+  WriteRequest request;
+  request.source = &info;
+  request.target = target->get();
+  const auto plan = writer->prepare(request);
+  if (!plan) return;
+  for (std::size_t i = 0; i < plan->manifest->segments.size(); ++i) {
+    const auto literal = writer->literal(-1, i, {});
+    TENPLEX_CHECK(literal && static_cast<std::int64_t>(literal->size()) == plan->manifest->segments[i].size_bytes);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string_view rest(reinterpret_cast<const char*>(data), size);
+  if (size < 6) return 0;
+  std::size_t lengths[3];
+  for (std::size_t i = 0; i < 3; ++i) lengths[i] = data[2 * i] | static_cast<std::size_t>(data[2 * i + 1]) << 8;
+  rest.remove_prefix(6);
+  MemoryFileSystem files;
+  files.put_file("/c/.metadata", take(&rest, lengths[0]));
+  files.put_file("/c/__0_0.distcp", take(&rest, lengths[1]));
+  if (lengths[2] > 0) files.put_file("/c/tenplex.json", take(&rest, lengths[2]));
+  files.put_file("/c/__1_0.distcp", std::string(rest));
+  ReadOptions options;
+  options.max_metadata_bytes = kMaxPickle;
+  const auto reader = open_dcp(files, "/c", options);
+  if (!reader) return 0;
+  read_chunks(**reader);
+  write_again((*reader)->info());
+  return 0;
+}
