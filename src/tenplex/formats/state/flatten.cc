@@ -67,19 +67,53 @@ class OpenLists {
   std::vector<State> states_;
 };
 
-Result<std::string> key_text(const Node& key) {
+std::string float_text(double value) {
+  std::string text = fmt::to_string(value);
+  // Python writes 1.0 where fmt writes 1.
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
+}
+
+// Python's str() of a dict key; `inside` a tuple its repr().
+std::optional<std::string> python_text(const StateGraph& graph, NodeId id, int depth) {
+  const Node& key = graph[id];
   switch (key.kind) {
     case NodeKind::kString:
-      return key.text;
+      if (depth == 0) return key.text;
+      for (const char letter : key.text)
+        if (letter < ' ' || letter > '~' || letter == '\'' || letter == '\\') return std::nullopt;
+      return fmt::format("'{}'", key.text);
     case NodeKind::kInt:
       return fmt::to_string(key.integer);
+    case NodeKind::kFloat:
+      return float_text(key.real);
     case NodeKind::kBool:
-      return std::string(key.boolean ? "True" : "False");
+      return key.boolean ? "True" : "False";
     case NodeKind::kNone:
-      return std::string("None");
+      return "None";
+    case NodeKind::kGlobal: {  // a torch dtype; classes print otherwise
+      if (!key.text.starts_with("torch\n")) return std::nullopt;
+      return "torch." + key.text.substr(6);
+    }
+    case NodeKind::kTuple: {
+      if (depth == 3 || key.children.size() > 16) return std::nullopt;
+      std::string text = "(";
+      for (std::size_t item = 0; item < key.children.size(); ++item) {
+        const auto part = python_text(graph, key.children[item], depth + 1);
+        if (!part) return std::nullopt;
+        text.append(item == 0 ? "" : ", ").append(*part);
+      }
+      return text + (key.children.size() == 1 ? ",)" : ")");
+    }
     default:
-      return unsupported("a dict key is neither text nor an integer");
+      return std::nullopt;
   }
+}
+
+Result<std::string> key_text(const StateGraph& graph, NodeId key) {
+  auto text = python_text(graph, key, 0);
+  if (!text) return unsupported("a dict key is no text, number or tuple of such");
+  return std::move(*text);
 }
 
 // Depth-first walk over what `children_of` opens, with the name of the current place.
@@ -125,7 +159,7 @@ class Walk {
     PathStep step;
     if (level.keyed) {
       TENPLEX_ASSIGN_OR_RETURN(step.key,
-                               key_text(graph_[level.items[level.next]]).with_context(fmt::format("in '{}'", name)));
+                               key_text(graph_, level.items[level.next]).with_context(fmt::format("in '{}'", name)));
     } else {
       step.is_index = true;
       step.index = static_cast<std::int64_t>(level.next);
@@ -274,7 +308,7 @@ class TensorNamer {
     std::vector<std::pair<NodeId, std::string>> edges;
     const auto add_keyed = [&](std::span<const NodeId> items) {
       for (std::size_t item = 0; item + 1 < items.size(); item += 2) {
-        auto key = key_text(graph_[items[item]]);
+        auto key = key_text(graph_, items[item]);
         edges.emplace_back(items[item], fmt::format("key{}", item / 2));
         edges.emplace_back(items[item + 1], key ? std::move(key).value() : fmt::format("value{}", item / 2));
       }

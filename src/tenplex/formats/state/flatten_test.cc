@@ -37,6 +37,18 @@ TEST(Flatten, OpensDictsAndListsWithTensorsOrDicts) {
   EXPECT_THAT(names(graph), ElementsAre("m.w", "groups.0.lr", "groups.0.params", "l.0.0", "l.1", "t", "plain", "7"));
 }
 
+TEST(Flatten, NamesKeysAsPythonPrintsThem) {
+  StateGraph graph;
+  const NodeId tuple = graph.add_tuple({graph.add_int(1), text(graph, "a"), graph.add_tuple({graph.add_bool(true)})});
+  graph.root = graph.add_dict({graph.add_float(1), graph.add_none(), graph.add_float(1e-5), graph.add_none(), tuple,
+                               graph.add_none(), graph.add_none(), graph.add_none(),
+                               graph.add_global("torch", "float32"), graph.add_none()});
+  EXPECT_THAT(names(graph), ElementsAre("1.0", "1e-05", "(1, 'a', (True,))", "None", "torch.float32"));
+  StateGraph object_key;
+  object_key.root = object_key.add_dict({object_key.add_bytes("x"), object_key.add_none()});
+  EXPECT_EQ(flatten(object_key).error().code(), ErrorCode::kUnsupported);
+}
+
 TEST(Flatten, RefusesTwoLeavesOfOneName) {
   StateGraph graph;
   const NodeId inner = graph.add_dict({text(graph, "b"), graph.add_int(1)});

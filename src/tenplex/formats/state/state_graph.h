@@ -180,7 +180,7 @@ struct StateLeaf {
 
 /// Leaves in depth-first order. A root that is no dict or list is one leaf, "tensor" or "value". Dict subclasses
 /// (OrderedDict, defaultdict, …) count as dicts. An empty dict has no leaves.
-/// Errors: unsupported for a cycle, nesting deeper than 1000, a dict key that is not text, integer, bool or None, for
+/// Errors: unsupported for a cycle, nesting deeper than 1000, a dict key that is no text, number, None, dtype or tuple of such, for
 /// two leaves of the same name, and for shared containers that expand to far more leaves than there are nodes; the
 /// message names the path.
 Result<std::vector<StateLeaf>> flatten(const StateGraph& graph);

@@ -153,7 +153,11 @@ Result<void> TorchPickleWriter::trim() {
 Result<std::string> TorchPickleWriter::write() {
   PickleWriteOptions options;
   options.tensor = [this](PickleWriter& pickle, const StateGraph&, NodeId node) { return write_tensor(pickle, node); };
-  auto pickle = write_pickle(*graph_, node_, options);
+  TENPLEX_ASSIGN_OR_RETURN(std::string pickle, write_pickle(*graph_, node_, options));
+  for (const OutputStorage& storage : storages_)
+    if (storage.number < 0)
+      return corrupt(
+          fmt::format("tensor '{}' is one object with a tensor of another storage", info(storage.views[0]).name));
   std::sort(storages_.begin(), storages_.end(),
             [](const OutputStorage& a, const OutputStorage& b) { return a.number < b.number; });
   for (std::size_t storage = 0; storage < storages_.size(); ++storage)

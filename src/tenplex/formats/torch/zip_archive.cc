@@ -15,6 +15,7 @@ namespace tenplex {
 namespace {
 
 constexpr std::int64_t kMaxComment = 65535;
+constexpr std::int64_t kMaxDirectoryBytes = std::int64_t{1} << 30;  // some ten million entries
 
 Error bad_directory(std::string_view what) { return corrupt(fmt::format("zip directory: {}", what)); }
 
@@ -84,6 +85,8 @@ Result<ZipArchive::Directory> ZipArchive::find_directory() const {
         return bad_directory("it lies outside the archive");
       if (directory.entries < 0 || directory.entries > directory.size / kZipCentralSize)
         return bad_directory(fmt::format("{} entries do not fit in its {} bytes", directory.entries, directory.size));
+      if (directory.size > kMaxDirectoryBytes)
+        return resource_exhausted(fmt::format("the zip directory has {} bytes", directory.size));
       return directory;
     }
   }
