@@ -105,8 +105,10 @@ std::vector<std::vector<TensorId>> HfWriter::split(const std::vector<TensorId>& 
 Result<void> HfWriter::add_file(const std::vector<TensorId>& tensors, std::string path, OutputPlan* plan) {
   std::vector<TensorId> order = tensors;
   const std::span<const TensorInfo> all = request_.target->tensors();
-  std::stable_sort(order.begin(), order.end(), [&](TensorId a, TensorId b) {
-    return bit_width(all[a.index()].dtype) > bit_width(all[b.index()].dtype);
+  std::sort(order.begin(), order.end(), [&](TensorId a, TensorId b) {
+    const int bits_a = bit_width(all[a.index()].dtype);
+    const int bits_b = bit_width(all[b.index()].dtype);
+    return bits_a != bits_b ? bits_a > bits_b : a < b;
   });
   OutputFile& file = plan->files.emplace_back();
   file.segments.emplace_back();

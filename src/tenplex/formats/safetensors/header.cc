@@ -124,7 +124,9 @@ Result<void> check_layout(std::vector<HeaderTensor>* tensors, std::int64_t data_
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   };
   if (!std::is_sorted(tensors->begin(), tensors->end(), before))
-    std::stable_sort(tensors->begin(), tensors->end(), before);
+    std::sort(tensors->begin(), tensors->end(), [&](const HeaderTensor& a, const HeaderTensor& b) {
+      return before(a, b) || (!before(b, a) && a.info.name < b.info.name);
+    });
   std::int64_t end = 0;
   for (const HeaderTensor& tensor : *tensors) {
     if (tensor.begin != end)

@@ -107,9 +107,11 @@ void SafetensorsWriter::find_entries() {
         entry->numbered = true;
   }
   const auto wider = [&](const Entry& a, const Entry& b) {
-    return bit_width(target.tensors()[a.tensor.index()].dtype) > bit_width(target.tensors()[b.tensor.index()].dtype);
+    const int bits_a = bit_width(target.tensors()[a.tensor.index()].dtype);
+    const int bits_b = bit_width(target.tensors()[b.tensor.index()].dtype);
+    return bits_a != bits_b ? bits_a > bits_b : std::pair(a.tensor, a.shard) < std::pair(b.tensor, b.shard);
   };
-  for (std::vector<Entry>& entries : devices_) std::stable_sort(entries.begin(), entries.end(), wider);
+  for (std::vector<Entry>& entries : devices_) std::sort(entries.begin(), entries.end(), wider);
 }
 
 std::string SafetensorsWriter::key_of(const Entry& entry) const {

@@ -31,8 +31,10 @@ std::vector<TensorId> stored_order(const Collection& collection, const std::vect
   std::vector<TensorId> order;
   for (std::size_t index = 0; index < aliases.size(); ++index)
     if (aliases[index] == TensorId(index)) order.push_back(TensorId(index));
-  std::stable_sort(order.begin(), order.end(), [&](TensorId a, TensorId b) {
-    return bit_width(collection.tensors()[a.index()].dtype) > bit_width(collection.tensors()[b.index()].dtype);
+  std::sort(order.begin(), order.end(), [&](TensorId a, TensorId b) {
+    const int bits_a = bit_width(collection.tensors()[a.index()].dtype);
+    const int bits_b = bit_width(collection.tensors()[b.index()].dtype);
+    return bits_a != bits_b ? bits_a > bits_b : a < b;
   });
   return order;
 }
