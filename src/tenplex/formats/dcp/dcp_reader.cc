@@ -19,12 +19,18 @@
 #include "tenplex/formats/dcp/state_builder.h"
 #include "tenplex/formats/dcp/stored_item.h"
 #include "tenplex/formats/manifest/manifest.h"
+#include "tenplex/formats/torch/torch_dtype.h"
+#include "tenplex/formats/torch/torch_item.h"
+#include "tenplex/formats/torch/zip_record.h"
 
 namespace tenplex {
 namespace dcp {
 namespace {
 
 constexpr std::string_view kMetadataName = ".metadata";
+constexpr std::size_t kMaxTemplates = 1024;
+constexpr std::int64_t kMaxReadAtOnce = 2048;  // data of an item that are read with its head
+constexpr std::int64_t kDescriptorBytes = 16;
 
 Error explain_missing_metadata(FileSystem& files, const std::string& folder) {
   const auto entries = files.list(folder);
@@ -71,7 +77,15 @@ class DcpReader final : public CheckpointReader {
   using PayloadKey = std::pair<std::int32_t, std::int64_t>;
   using Payload = std::shared_ptr<const SafetensorsPayload>;  // shared: kept by the cache and by calls in progress
 
+  // What torch.save writes in front of a contiguous tensor of one type and shape, and the length of the whole archive.
+  struct Template {
+    std::string head;
+    std::int64_t length = 0;
+  };
+
   Result<ChunkLocation> locate_item(const Chunk& chunk, std::int64_t length) const;
+  Result<std::optional<ChunkLocation>> locate_usual(const Chunk& chunk, const ItemRange& range) const;
+  std::shared_ptr<const Template> template_of(DType dtype, const Dims& extent) const;
   Result<ChunkLocation> locate_archive(const Chunk& chunk, const ItemRange& range) const;
   Result<Payload> payload(const PayloadKey& key) const;
   Result<void> load_side_file();
@@ -85,6 +99,7 @@ class DcpReader final : public CheckpointReader {
   std::unordered_map<std::size_t, ChunkLocation> inner_;  // chunks inside objects
   SideFile side_;
   mutable Guarded<std::map<PayloadKey, Payload>> payloads_;
+  mutable Guarded<std::map<std::pair<DType, Dims>, std::shared_ptr<const Template>>> templates_;  // shared with calls
 };
 
 Result<void> DcpReader::load_side_file() {
@@ -158,8 +173,50 @@ Result<ChunkLocation> DcpReader::locate_archive(const Chunk& chunk, const ItemRa
   return item.location(0);
 }
 
+std::shared_ptr<const DcpReader::Template> DcpReader::template_of(DType dtype, const Dims& extent) const {
+  auto cache = templates_.lock();
+  std::shared_ptr<const Template>& found = (*cache)[{dtype, extent}];
+  if (!found) {
+    const ZipLayout zip = tensor_item(dtype, extent);
+    found = std::make_shared<const Template>(Template{zip.literal(0, {}), zip.size_bytes()});
+  }
+  std::shared_ptr<const Template> result = found;
+  if (cache->size() > kMaxTemplates) cache->clear();
+  return result;
+}
+
+// Nearly every item starts with exactly the bytes that torch.save writes for its type and shape; then the data follow,
+// and behind them a descriptor with their CRC. Everything else is left to the full reader.
+Result<std::optional<ChunkLocation>> DcpReader::locate_usual(const Chunk& chunk, const ItemRange& range) const {
+  const DType dtype = info_.tensors[chunk.tensor.index()].dtype;
+  const auto none = [] { return Result<std::optional<ChunkLocation>>(std::nullopt); };
+  if (!torch_has_dtype(dtype) || chunk.box.empty()) return none();
+  const std::int64_t bytes = volume(chunk.box) * size_bytes(dtype);
+  if (bytes > range.length || range.length >= std::int64_t{kZipSaturated32}) return none();
+  const std::shared_ptr<const Template> usual = template_of(dtype, chunk.box.extent);
+  if (usual->length != range.length) return none();
+  const ByteSource& file = pool_[static_cast<std::size_t>(range.file)];
+  const auto head_size = static_cast<std::int64_t>(usual->head.size());
+  const bool at_once = bytes <= kMaxReadAtOnce;
+  TENPLEX_ASSIGN_OR_RETURN(std::string start,
+                           read_string(file, range.offset, head_size + (at_once ? bytes + kDescriptorBytes : 0)));
+  if (!start.starts_with(usual->head)) return none();
+  std::string descriptor;
+  if (at_once) {
+    descriptor = start.substr(static_cast<std::size_t>(head_size + bytes));
+  } else {
+    TENPLEX_ASSIGN_OR_RETURN(descriptor, read_string(file, range.offset + head_size + bytes, kDescriptorBytes));
+  }
+  const std::uint32_t crc = get_u32(descriptor, 4);
+  if (get_u32(descriptor, 0) != kZipDescriptorMagic || crc == 0) return none();
+  const std::int64_t begin = range.offset + head_size;
+  return std::optional(ChunkLocation{begin, row_major_strides(chunk.box.extent), CheckedRange{begin, bytes, crc}});
+}
+
 Result<ChunkLocation> DcpReader::locate_item(const Chunk& chunk, std::int64_t length) const {
   const ItemRange range{chunk.file, chunk.position, length};
+  TENPLEX_ASSIGN_OR_RETURN(const std::optional<ChunkLocation> usual, locate_usual(chunk, range));
+  if (usual) return ChunkLocation(*usual);
   TENPLEX_ASSIGN_OR_RETURN(const bool archive, is_archive(pool_[static_cast<std::size_t>(chunk.file)], range));
   if (archive) return locate_archive(chunk, range);
   TENPLEX_ASSIGN_OR_RETURN(const Payload blob, payload({chunk.file, chunk.position}));
