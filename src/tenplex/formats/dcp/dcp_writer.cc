@@ -11,8 +11,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
+#include "tenplex/base/guarded.h"
 #include "tenplex/formats/dcp/dcp_format.h"
 #include "tenplex/formats/dcp/item_layout.h"
 #include "tenplex/formats/dcp/metadata_writer.h"
@@ -25,6 +27,7 @@ namespace tenplex {
 namespace dcp {
 namespace {
 
+constexpr std::size_t kMaxZips = 1024;
 constexpr std::int64_t kLiteralBytes = 256 << 10;  // a literal ends after the first archive part that reaches this
 
 class DcpWriter final : public CheckpointWriter {
@@ -45,7 +48,8 @@ class DcpWriter final : public CheckpointWriter {
   };
 
   const OutputLeaf& leaf_of(std::uint32_t item) const { return output_.items.leaves[output_.leaf_of_item[item]]; }
-  Result<ZipLayout> zip_of(std::uint32_t item) const;
+  using Zip = std::shared_ptr<const ZipLayout>;  // shared by the cache and calls in progress
+  Result<Zip> zip_of(std::uint32_t item) const;
   Result<OutputFile> lay_out_file(std::size_t file);
   Result<Segment> data_segment(std::uint32_t item, std::size_t number);
   Result<std::string> make_literal(std::size_t file, std::size_t segment, std::span<const std::uint32_t> crcs) const;
@@ -60,18 +64,24 @@ class DcpWriter final : public CheckpointWriter {
   std::vector<std::vector<Start>> starts_;  // per data file and segment
   std::vector<std::vector<StorageView>> storages_;
   std::string side_file_;
+  mutable Guarded<std::map<std::pair<DType, Dims>, Zip>> zips_;  // of tensors, most of which are alike
 };
 
 // The archive around an item's data.
-Result<ZipLayout> DcpWriter::zip_of(std::uint32_t item) const {
+Result<DcpWriter::Zip> DcpWriter::zip_of(std::uint32_t item) const {
   const OutputLeaf& leaf = leaf_of(item);
   if (!leaf.is_tensor) {
     TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
-    return std::move(object.zip);
+    return std::make_shared<const ZipLayout>(std::move(object.zip));
   }
   SubTensor scratch;
   const Box box = output_.items.box_of(leaf, output_.items.items[item], &scratch);
-  return tensor_item(tensors_[leaf.tensor.index()].dtype, box.extent);
+  const DType dtype = tensors_[leaf.tensor.index()].dtype;
+  auto cache = zips_.lock();
+  if (cache->size() > kMaxZips) cache->clear();
+  Zip& found = (*cache)[{dtype, box.extent}];
+  if (!found) found = std::make_shared<const ZipLayout>(tensor_item(dtype, box.extent));
+  return Zip(found);
 }
 
 Result<Segment> DcpWriter::data_segment(std::uint32_t item, std::size_t number) {
@@ -103,7 +113,8 @@ Result<OutputFile> DcpWriter::lay_out_file(std::size_t file) {
     literal = Segment{};
   };
   for (std::uint32_t number = 0; number < items.size(); ++number) {
-    TENPLEX_ASSIGN_OR_RETURN(const ZipLayout zip, zip_of(items[number]));
+    TENPLEX_ASSIGN_OR_RETURN(const Zip shared, zip_of(items[number]));
+    const ZipLayout& zip = *shared;
     for (std::uint32_t part = 0; part < zip.part_count(); ++part) {
       if (part % 2 == 1) {
         end_literal();
@@ -131,7 +142,8 @@ Result<std::string> DcpWriter::make_literal(std::size_t file, std::size_t segmen
       segment + 1 < starts.size() ? starts[segment + 1] : Start{static_cast<std::uint32_t>(items.size()), 0};
   std::string out;
   while (at.item < end.item || (at.item == end.item && at.part < end.part)) {
-    TENPLEX_ASSIGN_OR_RETURN(const ZipLayout zip, zip_of(items[at.item]));
+    TENPLEX_ASSIGN_OR_RETURN(const Zip shared, zip_of(items[at.item]));
+    const ZipLayout& zip = *shared;
     // Data parts of this archive that lie before: the last ones before this segment, every second one.
     const std::size_t before = at.part / 2;
     std::vector<std::uint32_t> data_crcs(before);
