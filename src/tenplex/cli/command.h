@@ -14,8 +14,8 @@
 namespace tenplex::cli {
 
 struct Command {
-  CLI::App* app = nullptr;      ///< parsed() says whether it was chosen
-  const bool* json = nullptr;   ///< nullptr: the command has no --json
+  CLI::App* app = nullptr;                         ///< parsed() says whether it was chosen
+  const bool* json = nullptr;                      ///< nullptr: the command has no --json
   std::function<Result<int>(const Context&)> run;  ///< exit status, or the error to report
 };
 

@@ -26,7 +26,8 @@ CLI::Validator validator(Check check) {
 Result<std::int64_t> parse_max_memory(const std::string& text) {
   TENPLEX_ASSIGN_OR_RETURN(const std::int64_t bytes, parse_bytes(text));
   if (bytes < kMinMemoryBytes)
-    return invalid_argument(fmt::format("expected at least {}, found {}", format_bytes(kMinMemoryBytes), format_bytes(bytes)));
+    return invalid_argument(
+        fmt::format("expected at least {}, found {}", format_bytes(kMinMemoryBytes), format_bytes(bytes)));
   return bytes;
 }
 
@@ -42,7 +43,8 @@ void add_mesh_option(CLI::App& command, const std::string& name, std::string& si
   command.add_option(name, sizes, description)->type_name("AXIS=N,…")->check(validator(parse_mesh_sizes));
 }
 
-void add_layout_option(CLI::App& command, const std::string& name, std::string& layout, const std::string& description) {
+void add_layout_option(CLI::App& command, const std::string& name, std::string& layout,
+                       const std::string& description) {
   command.add_option(name, layout, description)->type_name("NAME|FILE");
 }
 

@@ -19,7 +19,8 @@ struct Words {
 
 void collect(const CLI::App& app, std::vector<Words>* found) {
   Words words{full_name(app), ""};
-  for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) words.next += child->get_name() + " ";
+  for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; }))
+    words.next += child->get_name() + " ";
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) words.next += "--" + name + " ";
   found->push_back(words);
@@ -70,10 +71,12 @@ std::string fish_script(const std::vector<Words>& all) {
 
 Command completion_command(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand(
-      "completion", "Print a completion script; for bash: source <(tenplex completion bash)");
-  command->add_option("shell", *shell, "bash, zsh or fish")->required()->type_name("SHELL")->check(
-      CLI::IsMember({"bash", "zsh", "fish"}));
+  CLI::App* command =
+      app.add_subcommand("completion", "Print a completion script; for bash: source <(tenplex completion bash)");
+  command->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->type_name("SHELL")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   return {command, nullptr, [shell, &app](const Context&) -> Result<int> {
             std::vector<Words> words;
             collect(app, &words);

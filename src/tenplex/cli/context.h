@@ -12,7 +12,7 @@
 namespace tenplex::cli {
 
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;       ///< `verify`: the two differ
+inline constexpr int kExitFailed = 1;  ///< `verify`: the two differ
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitCannotCompare = 3;  ///< `verify` only
 inline constexpr int kExitInterrupted = 130;  ///< stopped by ^C or SIGTERM, nothing left behind

@@ -19,7 +19,8 @@ TEST(Cut, NamesAWholeTensorAndItsCopies) {
 
 TEST(Cut, NamesTheDimensionsOfAGrid) {
   EXPECT_EQ(describe({{{0, 0}, {2, 4}}, {{2, 0}, {2, 4}}}), "dim 0 in 2");
-  EXPECT_EQ(describe({{{0, 0}, {2, 2}}, {{2, 0}, {2, 2}}, {{0, 2}, {2, 2}}, {{2, 2}, {2, 2}}}), "dim 0 in 2, dim 1 in 2");
+  EXPECT_EQ(describe({{{0, 0}, {2, 2}}, {{2, 0}, {2, 2}}, {{0, 2}, {2, 2}}, {{2, 2}, {2, 2}}}),
+            "dim 0 in 2, dim 1 in 2");
   EXPECT_EQ(describe({{{0, 0}, {4, 1}}, {{0, 1}, {4, 3}}, {{0, 1}, {4, 3}}}), "dim 1 in 2, 2 copies");
 }
 

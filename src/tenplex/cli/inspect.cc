@@ -35,7 +35,8 @@ struct ChunksByTensor {
 ChunksByTensor chunks_by_tensor(const CheckpointInfo& info) {
   ChunksByTensor sorted;
   sorted.first.assign(info.tensors.size() + 1, 0);
-  for (std::size_t chunk = 0; chunk < info.chunks.size(); ++chunk) ++sorted.first[info.chunks[chunk].tensor.index() + 1];
+  for (std::size_t chunk = 0; chunk < info.chunks.size(); ++chunk)
+    ++sorted.first[info.chunks[chunk].tensor.index() + 1];
   std::partial_sum(sorted.first.begin(), sorted.first.end(), sorted.first.begin());
   sorted.chunks.resize(info.chunks.size());
   auto next = sorted.first;
@@ -74,7 +75,8 @@ Result<Summary> summarise(const CheckpointInfo& info) {
   }
   if (info.state.root != kNoNode) {
     TENPLEX_ASSIGN_OR_RETURN(summary.objects, flatten(info.state));
-    std::erase_if(summary.objects, [&info](const StateLeaf& leaf) { return info.state[leaf.node].kind == NodeKind::kTensor; });
+    std::erase_if(summary.objects,
+                  [&info](const StateLeaf& leaf) { return info.state[leaf.node].kind == NodeKind::kTensor; });
   }
   summary.cuts = cuts_of(info);
   return summary;

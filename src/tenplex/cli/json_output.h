@@ -11,8 +11,6 @@ namespace tenplex::cli {
 
 using Json = nlohmann::ordered_json;
 
-inline std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+inline std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace tenplex::cli

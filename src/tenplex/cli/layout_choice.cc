@@ -9,18 +9,21 @@
 #include <utility>
 
 #include "tenplex/ptc/builtin_layouts.h"
+#include "tenplex/ptc/explicit_collection.h"
 
 namespace tenplex::cli {
 namespace {
 
 std::string builtin_names() {
   std::string names;
-  for (const BuiltinLayout& layout : builtin_layouts()) names += fmt::format("{}{}", names.empty() ? "" : ", ", layout.name);
+  for (const BuiltinLayout& layout : builtin_layouts())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", layout.name);
   return names;
 }
 
 bool names_only_axis(const MeshSizes& sizes, std::string_view axis) {
-  return !sizes.empty() && std::all_of(sizes.begin(), sizes.end(), [axis](const auto& size) { return size.first == axis; });
+  return !sizes.empty() &&
+         std::all_of(sizes.begin(), sizes.end(), [axis](const auto& size) { return size.first == axis; });
 }
 
 bool is_one_device(const MeshSizes& sizes) {
@@ -33,8 +36,8 @@ Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, cons
   if (names_only_axis(sizes, "fsdp")) return builtin_layout("fsdp");
   if (info.layout && !sizes.empty()) return parse_layout(info.layout->text, info.layout->name);
   if (is_one_device(sizes)) return builtin_layout("replicated");
-  return invalid_argument(fmt::format("sizes '{}' need a layout: give --layout with a file or one of {}", choice.sizes,
-                                      builtin_names()));
+  return invalid_argument(
+      fmt::format("sizes '{}' need a layout: give --layout with a file or one of {}", choice.sizes, builtin_names()));
 }
 
 }  // namespace
@@ -44,9 +47,11 @@ Result<Layout> load_layout(FileSystem& files, const std::string& name_or_path) {
   if (builtin) return builtin;
   auto source = files.open(name_or_path);
   if (!source)
-    return not_found(fmt::format("layout '{}' is neither a file nor built in: there are {}", name_or_path, builtin_names()));
+    return not_found(
+        fmt::format("layout '{}' is neither a file nor built in: there are {}", name_or_path, builtin_names()));
   if ((*source)->size() > static_cast<std::int64_t>(kMaxLayoutBytes))
-    return out_of_range(fmt::format("layout '{}' has {}: expected at most {}", name_or_path, format_bytes((*source)->size()),
+    return out_of_range(fmt::format("layout '{}' has {}: expected at most {}", name_or_path,
+                                    format_bytes((*source)->size()),
                                     format_bytes(static_cast<std::int64_t>(kMaxLayoutBytes))));
   TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(**source, 0, (*source)->size()));
   return parse_layout(text, name_or_path);
@@ -68,7 +73,21 @@ Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, std::ve
   TENPLEX_ASSIGN_OR_RETURN(auto objects, object_names(info));
   TENPLEX_ASSIGN_OR_RETURN(auto collection,
                            RuleCollection::make(layout, sizes, std::move(tensors), std::move(objects)));
-  return CutCollection{std::move(collection), LayoutNote{layout.name(), layout.text(), sizes}};
+  Mesh mesh = collection->meshes().front();
+  return CutCollection{std::move(collection), LayoutNote{layout.name(), layout.text(), sizes}, std::move(mesh)};
+}
+
+Result<std::unique_ptr<Collection>> collection_of_checkpoint(const CheckpointInfo& info) {
+  std::vector<ObjectInfo> objects;
+  TENPLEX_ASSIGN_OR_RETURN(auto names, object_names(info));
+  for (std::string& name : names) objects.push_back({std::move(name), DeviceId(0)});
+  ExplicitCollectionBuilder builder(info.tensors, info.device_count, std::move(objects));
+  for (std::size_t chunk = 0; chunk < info.chunks.size(); ++chunk) {
+    const Chunk stored = info.chunks[chunk];
+    TENPLEX_TRY(builder.add_box(stored.device, stored.tensor, stored.box));
+  }
+  TENPLEX_ASSIGN_OR_RETURN(auto collection, std::move(builder).finish());
+  return std::unique_ptr<Collection>(std::move(collection));
 }
 
 }  // namespace tenplex::cli

@@ -31,12 +31,16 @@ struct LayoutChoice {
 struct CutCollection {
   std::unique_ptr<Collection> collection;
   LayoutNote note;
+  Mesh mesh;  ///< of dense parameters: the layout's first one
 };
 
 /// Cuts `tensors` (and gives the checkpoint's objects owners) as chosen. Errors: invalid_argument if no layout is known
 /// or it does not fit, not_found.
 Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, std::vector<TensorInfo> tensors,
                           const LayoutChoice& choice);
+
+/// The chunks of a checkpoint as a collection: what each device stored. Objects belong to device 0. Errors: corrupt.
+Result<std::unique_ptr<Collection>> collection_of_checkpoint(const CheckpointInfo& info);
 
 /// Names of the state tree's leaves that are no tensors.
 Result<std::vector<std::string>> object_names(const CheckpointInfo& info);

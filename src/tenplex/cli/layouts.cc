@@ -99,7 +99,9 @@ Command check_command(CLI::App& parent) {
   auto options = std::make_shared<CheckOptions>();
   CLI::App* command =
       parent.add_subcommand("check", "Check a layout file; with --checkpoint also that it fits that checkpoint");
-  command->add_option("layout", options->layout.layout, "A built-in layout or a file")->required()->type_name("NAME|FILE");
+  command->add_option("layout", options->layout.layout, "A built-in layout or a file")
+      ->required()
+      ->type_name("NAME|FILE");
   command->add_option("--checkpoint", options->checkpoint, "Checkpoint whose tensors it must cut")->type_name("PATH");
   add_mesh_option(*command, "--to", options->layout.sizes, "Sizes of the mesh axes; left out means 1");
   add_json_option(*command, options->json);

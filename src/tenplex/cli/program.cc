@@ -35,9 +35,8 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
   const CLI::App* chosen = &app;
   while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
-  std::fputs(fmt::format("tenplex: error: {}\ntenplex: see '{} --help'\n", error.what(), chosen->get_help_ptr() == nullptr
-                                                                                               ? "tenplex"
-                                                                                               : full_name(*chosen))
+  std::fputs(fmt::format("tenplex: error: {}\ntenplex: see '{} --help'\n", error.what(),
+                         chosen->get_help_ptr() == nullptr ? "tenplex" : full_name(*chosen))
                  .c_str(),
              stderr);
   return kExitUsage;

@@ -37,8 +37,10 @@ std::string bar(double fraction, int cells) {
 }
 
 std::string time_left(double seconds) {
-  if (seconds >= 3600) return fmt::format("{:.0f} h {:02.0f} min", std::floor(seconds / 3600), std::floor(std::fmod(seconds, 3600) / 60));
-  if (seconds >= 60) return fmt::format("{:.0f} min {:02.0f} s", std::floor(seconds / 60), std::floor(std::fmod(seconds, 60)));
+  if (seconds >= 3600)
+    return fmt::format("{:.0f} h {:02.0f} min", std::floor(seconds / 3600), std::floor(std::fmod(seconds, 3600) / 60));
+  if (seconds >= 60)
+    return fmt::format("{:.0f} min {:02.0f} s", std::floor(seconds / 60), std::floor(std::fmod(seconds, 60)));
   return fmt::format("{:.0f} s", seconds);
 }
 
@@ -52,9 +54,9 @@ std::string progress_text(const Progress::Snapshot& snapshot, std::chrono::durat
     return fmt::format("{:<9} {}   {}", snapshot.phase, format_bytes(snapshot.done_bytes), speed);
   const double fraction = std::clamp(done / static_cast<double>(snapshot.total_bytes), 0.0, 1.0);
   const double left = rate > 0 ? (static_cast<double>(snapshot.total_bytes) - done) / rate : 0;
-  const std::string facts =
-      fmt::format("{:3.0f} %   {} of {}   {}{}", std::floor(fraction * 100), format_bytes(snapshot.done_bytes),
-                  format_bytes(snapshot.total_bytes), speed, rate > 0 && left >= 0.5 ? "   " + time_left(left) + " left" : "");
+  const std::string facts = fmt::format("{:3.0f} %   {} of {}   {}{}", std::floor(fraction * 100),
+                                        format_bytes(snapshot.done_bytes), format_bytes(snapshot.total_bytes), speed,
+                                        rate > 0 && left >= 0.5 ? "   " + time_left(left) + " left" : "");
   const int cells = std::min(30, width - 12 - static_cast<int>(facts.size()));
   if (cells < 5) return fmt::format("{:<9} {}", snapshot.phase, facts);
   return fmt::format("{:<9} {} {}", snapshot.phase, bar(fraction, cells), facts);

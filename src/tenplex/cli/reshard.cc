@@ -15,6 +15,7 @@
 #include "tenplex/cli/mesh_text.h"
 #include "tenplex/cli/progress_line.h"
 #include "tenplex/cli/source.h"
+#include "tenplex/cli/target_check.h"
 #include "tenplex/reshard/reshard.h"
 
 namespace tenplex::cli {
@@ -46,7 +47,8 @@ struct Outcome {
 };
 
 bool ends_with_any(const std::string& text, std::initializer_list<std::string_view> endings) {
-  return std::any_of(endings.begin(), endings.end(), [&text](auto ending) { return std::string_view(text).ends_with(ending); });
+  return std::any_of(endings.begin(), endings.end(),
+                     [&text](auto ending) { return std::string_view(text).ends_with(ending); });
 }
 
 /// --format, or what the target's name says, or the source's format.
@@ -86,10 +88,12 @@ Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& 
   Executor executor(options.work.threads);
   Progress progress(context.stop);
   const ProgressLine line(progress);
-  return reshard(source, *target.collection, *writer, request, context.files, options.target, engine, executor, progress);
+  return reshard(source, *target.collection, *writer, request, context.files, options.target, engine, executor,
+                 progress);
 }
 
 Result<Outcome> perform(const Context& context, const ReshardCommandOptions& options) {
+  TENPLEX_TRY(check_target(context.files, options.source.path, options.target, options.overwrite));
   TENPLEX_ASSIGN_OR_RETURN(auto source, open_source(context, options.source));
   const CheckpointInfo& info = source->info();
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
@@ -99,8 +103,8 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
   TENPLEX_ASSIGN_OR_RETURN(const CutCollection target, cut(context.files, info, std::move(tensors), options.to));
   if (format->name == "hf" && target.collection->device_count() > 1)
     return invalid_argument(fmt::format("format 'hf' always holds whole tensors: leave --to {} out", options.to.sizes));
-  Outcome outcome{info.format, info.device_count, std::string(format->name), target.note,
-                  target.collection->device_count(), {}};
+  Outcome outcome{
+      info.format, info.device_count, std::string(format->name), target.note, target.collection->device_count(), {}};
   TENPLEX_ASSIGN_OR_RETURN(outcome.report, move(context, options, *source, *format, target));
   return outcome;
 }
@@ -123,11 +127,14 @@ std::string text_of(const Outcome& outcome, const ReshardCommandOptions& options
       options.target, outcome.target_format, outcome.layout.name, mesh_text(outcome.layout.mesh), report.tensors,
       format_bytes(report.bytes_needed), format_bytes(report.bytes_read), format_bytes(report.bytes_written),
       report.files_written, report.files_written == 1 ? "" : "s", seconds_of(report), report.plan_seconds,
-      report.move_seconds, report.finish_seconds, report.verified ? fmt::format(", verify {:.2f}", report.verify_seconds) : "");
-  text += fmt::format("\nrate      {}/s\n", format_bytes(static_cast<std::int64_t>(
-                                                static_cast<double>(report.bytes_written) / std::max(writing, 1e-6))));
+      report.move_seconds, report.finish_seconds,
+      report.verified ? fmt::format(", verify {:.2f}", report.verify_seconds) : "");
+  text += fmt::format(
+      "\nrate      {}/s\n",
+      format_bytes(static_cast<std::int64_t>(static_cast<double>(report.bytes_written) / std::max(writing, 1e-6))));
   if (report.items_checked + report.items_unchecked > 0)
-    text += fmt::format("checksums {} of the source right, {} not read in full\n", report.items_checked, report.items_unchecked);
+    text += fmt::format("checksums {} of the source right, {} not read in full\n", report.items_checked,
+                        report.items_unchecked);
   if (report.verified) text += "verified  every tensor of the target equals the source\n";
   return text;
 }
@@ -136,7 +143,8 @@ Json json_of(const Outcome& outcome, const ReshardCommandOptions& options) {
   const ReshardReport& report = outcome.report;
   Json mesh = Json::object();
   for (const auto& [axis, size] : outcome.layout.mesh) mesh[axis] = size;
-  return {{"source", {{"path", options.source.path}, {"format", outcome.source_format}, {"devices", outcome.source_devices}}},
+  return {{"source",
+           {{"path", options.source.path}, {"format", outcome.source_format}, {"devices", outcome.source_devices}}},
           {"target",
            {{"path", options.target},
             {"format", outcome.target_format},
@@ -172,19 +180,24 @@ Result<int> run_reshard(const Context& context, const ReshardCommandOptions& opt
 Command reshard_command(CLI::App& app) {
   auto options = std::make_shared<ReshardCommandOptions>();
   CLI::App* command = app.add_subcommand(
-      "reshard", "Write a checkpoint again in another parallel layout or format; the target appears whole or not at all");
+      "reshard",
+      "Write a checkpoint again in another parallel layout or format; the target appears whole or not at all");
   add_source_options(*command, options->source);
   command->add_option("target", options->target, "File or folder to write")->required()->type_name("DST");
   add_mesh_option(*command, "--to", options->to.sizes, "Sizes of the target's mesh axes; left out means 1");
   add_layout_option(*command, "--layout", options->to.layout, "Layout of the target: a built-in one or a YAML file");
   command->add_option("--format", options->format, "Format of the target; default: by its name, else the source's")
       ->type_name("FORMAT")
-      ->check(CLI::Validator([](std::string& name) {
-        const auto format = find_format(name);
-        return format ? std::string() : format.error().to_string();
-      }, ""));
-  command->add_option("--dtype-policy", options->dtype_policy,
-                      "error: keep every element type; cast:TYPE: convert floating-point tensors to TYPE (bf16, fp16, fp32, fp64)")
+      ->check(CLI::Validator(
+          [](std::string& name) {
+            const auto format = find_format(name);
+            return format ? std::string() : format.error().to_string();
+          },
+          ""));
+  command
+      ->add_option(
+          "--dtype-policy", options->dtype_policy,
+          "error: keep every element type; cast:TYPE: convert floating-point tensors to TYPE (bf16, fp16, fp32, fp64)")
       ->type_name("POLICY")
       ->check(dtype_policy_validator())
       ->capture_default_str();
@@ -194,8 +207,10 @@ Command reshard_command(CLI::App& app) {
       ->check(size_validator())
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace an existing target, in one step at the end");
-  command->add_flag("--verify", options->verify, "Read the target again and compare it with the source before it appears");
-  command->add_flag("--no-sync", options->no_sync, "Do not wait until the bytes are on disk (a power cut may lose the target)");
+  command->add_flag("--verify", options->verify,
+                    "Read the target again and compare it with the source before it appears");
+  command->add_flag("--no-sync", options->no_sync,
+                    "Do not wait until the bytes are on disk (a power cut may lose the target)");
   command->add_flag("--drop-extra-files", options->drop_extra_files,
                     "Leave out files beside the tensors (config.json …) where the format has no place for them");
   add_json_option(*command, options->json);

@@ -69,7 +69,8 @@ std::string text_of(const VerifyReport& report) {
   for (const std::string& line : report.object_differences) text += line + "\n";
   const std::string_view verdict = report.equal() ? "equal" : "different";
   return text + fmt::format("{}: {} tensors, {} elements compared; objects {}\n", verdict, report.tensors_compared,
-                            report.elements_compared, report.objects_compared ? "compared" : "not compared: one side has none");
+                            report.elements_compared,
+                            report.objects_compared ? "compared" : "not compared: one side has none");
 }
 
 Json json_of(const VerifyReport& report) {
@@ -81,7 +82,8 @@ Json json_of(const VerifyReport& report) {
                {"differences", Json::array()},
                {"object_differences", report.object_differences}};
   for (const TensorDifference& difference : report.differences) {
-    Json entry = {{"tensor", named(difference).name}, {"kind", word_for(difference.kind)}, {"text", describe(difference)}};
+    Json entry = {
+        {"tensor", named(difference).name}, {"kind", word_for(difference.kind)}, {"text", describe(difference)}};
     if (difference.kind == TensorDifference::Kind::kValues) {
       entry["differing_elements"] = difference.differing_elements;
       entry["elements"] = volume(difference.first.shape);
@@ -121,10 +123,9 @@ Result<int> run_verify(const Context& context, const VerifyCommandOptions& optio
 
 Command verify_command(CLI::App& app) {
   auto options = std::make_shared<VerifyCommandOptions>();
-  CLI::App* command = app.add_subcommand(
-      "verify",
-      "Compare two checkpoints bit by bit, whatever their formats and layouts.\n"
-      "Exit status: 0 equal, 1 different, 3 could not compare");
+  CLI::App* command = app.add_subcommand("verify",
+                                         "Compare two checkpoints bit by bit, whatever their formats and layouts.\n"
+                                         "Exit status: 0 equal, 1 different, 3 could not compare");
   command->add_option("first", options->first, "A checkpoint")->required()->type_name("A");
   command->add_option("second", options->second, "Another checkpoint")->required()->type_name("B");
   add_objects_option(*command, options->objects_folder);
