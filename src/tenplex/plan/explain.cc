@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "tenplex/base/bytes.h"
 
@@ -17,10 +18,6 @@ using Json = nlohmann::ordered_json;
 
 /// Names come from files; JSON needs valid UTF-8.
 constexpr auto kReplaceBadText = Json::error_handler_t::replace;
-
-std::string seconds(double value) {
-  return value < 1 ? fmt::format("{:.3g} ms", value * 1e3) : fmt::format("{:.3g} s", value);
-}
 
 double ratio(std::int64_t bytes, std::int64_t bound) {
   return bound > 0 ? static_cast<double>(bytes) / static_cast<double>(bound) : 1;
@@ -39,7 +36,8 @@ std::vector<std::size_t> by_load(const PlanReport& report, const Topology& topol
     return std::max(static_cast<double>(report.in[index]) / static_cast<double>(worker.in_bytes_per_second),
                     static_cast<double>(report.out[index]) / static_cast<double>(worker.out_bytes_per_second));
   };
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return busy(a) > busy(b); });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return std::pair(-busy(a), a) < std::pair(-busy(b), b); });
   return order;
 }
 
@@ -77,7 +75,7 @@ std::string placement_text(const PlacementResult& placement) {
     how = placement.exhaustive ? fmt::format("best of all {} distinct assignments", placement.assignments)
                                : std::string("heuristic, too many assignments to compare them all");
   return fmt::format("placement: {} ({}); busiest link {}, lower bound {}\n", to_string(placement.policy), how,
-                     seconds(placement.busiest_seconds), seconds(placement.bound_seconds));
+                     format_seconds(placement.busiest_seconds), format_seconds(placement.bound_seconds));
 }
 
 Json placement_json(const PlacementResult& placement) {
@@ -122,6 +120,12 @@ Json workers_json(const Plan& plan, const PlanReport& report, const Topology& to
 
 }  // namespace
 
+std::string format_seconds(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} µs", seconds * 1e6);
+}
+
 PlanReport make_report(const Plan& plan, const PlanInput& input) {
   PlanReport report;
   for (const WorkerPart& part : plan.parts) {
@@ -156,12 +160,15 @@ std::string explain_text(const Plan& plan, const PlanInput& input, const Placeme
   if (moves)
     text += fmt::format(
         "busiest link: {} {}, {}; the least possible is {} ({})\n", input.topology->worker(report.links.busiest).name,
-        report.links.busiest_sends ? "sends" : "receives", seconds(report.links.busiest_seconds),
-        seconds(report.links.bound_seconds), ratio_text(report.links.ratio(), report.links.bound_seconds > 0));
+        report.links.busiest_sends ? "sends" : "receives", format_seconds(report.links.busiest_seconds),
+        format_seconds(report.links.bound_seconds), ratio_text(report.links.ratio(), report.links.bound_seconds > 0));
   if (placement != nullptr) text += placement_text(*placement);
   if (report.objects > 0) text += fmt::format("objects: {}\n", report.objects);
-  text += "\n" + classes_text(report);
-  if (moves) text += "\n" + links_text(report, *input.topology);
+  text += "\n";
+  text += classes_text(report);
+  if (!moves) return text;
+  text += "\n";
+  text += links_text(report, *input.topology);
   return text;
 }
 

@@ -33,6 +33,9 @@ struct PlanReport {
 
 PlanReport make_report(const Plan& plan, const PlanInput& input);
 
+/// "2.5 s", "7.66 ms", "20.4 µs".
+std::string format_seconds(double seconds);
+
 /// For a terminal; ends with a line break. `placement` may be null.
 std::string explain_text(const Plan& plan, const PlanInput& input, const PlacementResult* placement);
 

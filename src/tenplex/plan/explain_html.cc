@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <tuple>
 
 #include "tenplex/base/bytes.h"
 #include "tenplex/plan/holding_strips.h"
@@ -76,10 +76,6 @@ std::string escape(std::string_view text) {
   return out;
 }
 
-std::string time_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
-}
-
 std::string shortened(const std::string& name, std::size_t most) {
   if (name.size() <= most) return escape(name);
   std::size_t end = most - 1;
@@ -96,10 +92,10 @@ std::string cards(const PlanReport& report, const PlanInput& input, const Placem
   html += card(format_bytes(report.bytes_in), "over the network");
   html += card(format_bytes(report.bytes_in_bound), "is the least possible");
   if (report.links.busiest_seconds > 0) {
-    html += card(time_text(report.links.busiest_seconds),
+    html += card(format_seconds(report.links.busiest_seconds),
                  fmt::format("busiest link: {} {}", shortened(input.topology->worker(report.links.busiest).name, 24),
                              report.links.busiest_sends ? "sends" : "receives"));
-    html += card(time_text(report.links.bound_seconds), "is the least possible");
+    html += card(format_seconds(report.links.bound_seconds), "is the least possible");
   }
   if (placement != nullptr) {
     std::string how = "rank i on device i";
@@ -130,7 +126,7 @@ std::string classes(const PlanReport& report) {
 
 /// Hue by place in the state, depth by the share held.
 std::string strip_colour(std::size_t step, double share) {
-  return fmt::format("hsl({},62%,{:.0f}%)", step * 300 / kSteps, 90 - 45 * share);
+  return fmt::format("hsl({},62%,{:.0f}%)", step * 300 / kSteps, 90 - 45 * std::sqrt(share));
 }
 
 std::string strip_svg(const Strip& strip, double x, double y, double width, double height) {
@@ -200,17 +196,18 @@ std::string traffic(const Plan& plan, const Topology& topology) {
   const Matrix matrix = traffic_matrix(plan);
   const double most = matrix.bytes.empty() ? 0 : *std::max_element(matrix.bytes.begin(), matrix.bytes.end());
   if (most == 0) return "<h2>Traffic</h2>\n<p>Nothing goes over the network.</p>\n";
-  const double cell = matrix.size <= 8 ? 56 : matrix.size <= 16 ? 34 : 640.0 / static_cast<double>(matrix.size);
+  const double cell = matrix.size <= 8 ? 68 : matrix.size <= 16 ? 34 : 640.0 / static_cast<double>(matrix.size);
   const double side = cell * static_cast<double>(matrix.size);
-  const bool labels = cell >= 10;
+  const std::size_t label_step = cell >= 13 ? 1 : static_cast<std::size_t>(std::ceil(13 / cell));
   std::string html = fmt::format(
       "<h2>Traffic</h2>\n<p>Rows send, columns receive{}. The darkest cell is {}.</p>\n"
       "<svg viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" role=\"img\" aria-label=\"bytes from worker to worker\">\n",
       matrix.workers_per_cell == 1 ? std::string() : fmt::format("; {} workers per cell", matrix.workers_per_cell),
-      format_bytes(static_cast<std::int64_t>(most)), side + 190, side + 24, side + 190);
+      format_bytes(static_cast<std::int64_t>(most)), std::max(side, 220.0) + 190, side + 24,
+      std::max(side, 220.0) + 190);
   for (std::size_t from = 0; from < matrix.size; ++from) {
     const double y = 20 + cell * static_cast<double>(from);
-    if (labels)
+    if (from % label_step == 0)
       html += fmt::format("<text x=\"172\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", y + cell / 2 + 4,
                           shortened(cell_name(topology, matrix, from), 26));
     for (std::size_t to = 0; to < matrix.size; ++to) {
@@ -242,7 +239,7 @@ std::string link_row(const Worker& worker, bool sends, std::int64_t bytes, doubl
       "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}/s</td><td>{}</td><td><svg width=\"220\" height=\"12\"><rect "
       "width=\"{:.0f}\" height=\"12\" fill=\"#4677b8\"/></svg></td></tr>\n",
       escape(worker.name), sends ? "sends" : "receives", format_bytes(bytes),
-      format_bytes(static_cast<std::int64_t>(bandwidth)), time_text(busy), 220 * busy / most);
+      format_bytes(static_cast<std::int64_t>(bandwidth)), format_seconds(busy), 220 * busy / most);
 }
 
 std::string links(const PlanReport& report, const Topology& topology) {
@@ -262,13 +259,15 @@ std::string links(const PlanReport& report, const Topology& topology) {
           {static_cast<double>(report.out[index]) / static_cast<double>(worker.out_bytes_per_second), index, true});
   }
   if (list.empty()) return "";
-  std::stable_sort(list.begin(), list.end(), [](const Link& a, const Link& b) { return a.seconds > b.seconds; });
+  std::sort(list.begin(), list.end(), [](const Link& a, const Link& b) {
+    return std::tuple(-a.seconds, a.worker, a.sends) < std::tuple(-b.seconds, b.worker, b.sends);
+  });
   std::string html = fmt::format(
       "<h2>Busiest links</h2>\n<p>{} of {} links that carry something. No plan for this placement keeps its busiest "
       "link "
       "busy for less than "
       "{}.</p>\n<table><tr><th>worker</th><th></th><th>bytes</th><th>link</th><th>time</th><th></th></tr>\n",
-      std::min(list.size(), kMostLinks), list.size(), time_text(report.links.bound_seconds));
+      std::min(list.size(), kMostLinks), list.size(), format_seconds(report.links.bound_seconds));
   for (std::size_t index = 0; index < std::min(list.size(), kMostLinks); ++index) {
     const Link& link = list[index];
     html += link_row(topology.workers()[link.worker], link.sends,

@@ -88,13 +88,6 @@ PlacementCost::PlacementCost(const std::vector<Item>& items, const Topology& top
       items_of_rank_[rank.index()].push_back(static_cast<std::int32_t>(item));
 }
 
-double PlacementCost::missing_bytes(const Item& item, WorkerId worker) const {
-  double bytes = 0;
-  for (const Lot& lot : item.lots)
-    if (!has(lot.holders, worker)) bytes += lot.bytes;
-  return bytes;
-}
-
 void PlacementCost::change(std::int32_t item, WorkerId worker, double sign) {
   for (const Lot& lot : items_[static_cast<std::size_t>(item)].lots) {
     if (has(lot.holders, worker)) continue;
@@ -163,44 +156,58 @@ double PlacementCost::kept_bytes(DeviceId rank, WorkerId worker) const {
   return bytes;
 }
 
-// Every item must come to at least ceil(ranks / largest worker) workers; the cheapest ones are taken.
+// Two bounds on the bytes that must move. First: every item must come to at least ceil(ranks / largest worker) workers,
+// at best those that lack least of it. Second: of what only one rank needs, a worker keeps at most what its `capacity`
+// ranks with the most have there.
 double PlacementCost::bound_seconds(const std::vector<int>& capacity) const {
-  const int largest = std::max(1, *std::max_element(capacity.begin(), capacity.end()));
-  double in_bandwidth = 0;
-  double out_bandwidth = 0;
-  double fastest = 0;
-  for (std::size_t index = 0; index < in_.size(); ++index) {
-    const Worker& worker = topology_.worker(WorkerId(index));
-    out_bandwidth += static_cast<double>(worker.out_bytes_per_second);
-    if (capacity[index] == 0) continue;
-    in_bandwidth += static_cast<double>(worker.in_bytes_per_second);
-    fastest = std::max(fastest, static_cast<double>(worker.in_bytes_per_second));
-  }
+  const auto largest = static_cast<std::size_t>(std::max(1, *std::max_element(capacity.begin(), capacity.end())));
+  std::vector<std::vector<double>> kept(in_.size());  // per worker: bytes of single ranks that it holds
+  std::vector<bool> sends(in_.size());
   double total = 0;
+  double single = 0;
   double most = 0;
   for (const Item& item : items_) {
-    // Only workers that hold a part can lack less than everything.
-    std::vector<WorkerId> partial;
+    std::map<WorkerId, double> held;
     double all = 0;
     for (const Lot& lot : item.lots) {
       all += lot.bytes;
-      partial.insert(partial.end(), lot.holders.begin(), lot.holders.end());
+      for (const WorkerId worker : lot.holders) {
+        held[worker] += lot.bytes;
+        sends[worker.index()] = true;
+      }
     }
-    std::sort(partial.begin(), partial.end());
-    partial.erase(std::unique(partial.begin(), partial.end()), partial.end());
     std::vector<double> missing;
-    for (const WorkerId worker : partial)
-      if (capacity[worker.index()] > 0) missing.push_back(missing_bytes(item, worker));
+    for (const auto& [worker, bytes] : held) {
+      if (capacity[worker.index()] == 0) continue;
+      missing.push_back(all - bytes);
+      if (item.ranks.size() == 1) kept[worker.index()].push_back(bytes);
+    }
+    if (item.ranks.size() == 1) single += all;
     std::sort(missing.begin(), missing.end());
-    const auto workers =
-        (item.ranks.size() + static_cast<std::size_t>(largest) - 1) / static_cast<std::size_t>(largest);
     double last = 0;
-    for (std::size_t index = 0; index < workers; ++index) {
+    for (std::size_t index = 0; index < (item.ranks.size() + largest - 1) / largest; ++index) {
       last = index < missing.size() ? missing[index] : all;
       total += last;
     }
     most = std::max(most, last);
   }
+  for (std::size_t worker = 0; worker < kept.size(); ++worker) {
+    std::sort(kept[worker].rbegin(), kept[worker].rend());
+    const auto ranks = std::min(kept[worker].size(), static_cast<std::size_t>(capacity[worker]));
+    for (std::size_t rank = 0; rank < ranks; ++rank) single -= kept[worker][rank];
+  }
+  total = std::max(total, single);
+  double in_bandwidth = 0;
+  double out_bandwidth = 0;
+  double fastest = 1;
+  for (std::size_t index = 0; index < in_.size(); ++index) {
+    const Worker& worker = topology_.worker(WorkerId(index));
+    if (sends[index]) out_bandwidth += static_cast<double>(worker.out_bytes_per_second);
+    if (capacity[index] == 0) continue;
+    in_bandwidth += static_cast<double>(worker.in_bytes_per_second);
+    fastest = std::max(fastest, static_cast<double>(worker.in_bytes_per_second));
+  }
+  if (total <= 0 || in_bandwidth <= 0 || out_bandwidth <= 0) return 0;
   return std::max({total / in_bandwidth, total / out_bandwidth, most / fastest});
 }
 

@@ -63,7 +63,6 @@ class PlacementCost {
   };
 
   void change(std::int32_t item, WorkerId worker, double sign);
-  double missing_bytes(const Item& item, WorkerId worker) const;
 
   const std::vector<Item>& items_;
   const Topology& topology_;

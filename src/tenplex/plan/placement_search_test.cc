@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/plan/placement_search.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tenplex/plan/planner.h"
@@ -17,7 +18,7 @@ ListedCollection stages(int tp, int pp) {
   for (int stage = 0; stage < pp; ++stage) {
     std::vector<std::vector<DeviceId>> holders;
     for (int rank = 0; rank < tp; ++rank) holders.push_back({DeviceId(rank + tp * stage)});
-    tensors.push_back(cut_tensor("stage" + std::to_string(stage), DType::kFloat32, {16}, 0, holders));
+    tensors.push_back(cut_tensor(fmt::format("stage{}", stage), DType::kFloat32, {16}, 0, holders));
   }
   return ListedCollection(tp * pp, std::move(tensors));
 }
@@ -53,6 +54,7 @@ TEST(PlacementSearch, SendsAQuarterOfTheStateWhereRankOrderSendsHalf) {
   EXPECT_TRUE(placed->exhaustive);
   EXPECT_EQ(most_sent(request, placed->placement), 128.0 / 4);
   EXPECT_DOUBLE_EQ(placed->bytes, 128.0 / 2);
+  EXPECT_NEAR(placed->ratio(), 1.0, 1e-6);  // half of the state over two sending links
   request.policy = PlacementPolicy::kRankOrder;
   const auto in_order = place(request);
   ASSERT_TRUE(in_order.has_value());

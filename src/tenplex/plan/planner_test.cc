@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/plan/planner.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tenplex/plan/bounds.h"
@@ -56,8 +57,8 @@ TEST(Planner, GivesSmallTensorsToHoldersInTurnsInProportionToTheirLinks) {
   std::vector<ListedTensor> from;
   std::vector<ListedTensor> to;
   for (int tensor = 0; tensor < 12; ++tensor) {
-    from.push_back(cut_tensor("t" + std::to_string(tensor), DType::kFloat32, {10}, 0, {devices({0, 1, 2})}));
-    to.push_back(cut_tensor("t" + std::to_string(tensor), DType::kFloat32, {10}, 0, {devices({0})}));
+    from.push_back(cut_tensor(fmt::format("t{}", tensor), DType::kFloat32, {10}, 0, {devices({0, 1, 2})}));
+    to.push_back(cut_tensor(fmt::format("t{}", tensor), DType::kFloat32, {10}, 0, {devices({0})}));
     from.back().geometry = to.back().geometry = 7;
   }
   const ListedCollection source(3, from);
@@ -224,7 +225,7 @@ TEST_F(PlannerErrors, RefuseAStalePlan) {
   PlanInput changed = input;
   changed.topology = &larger;
   EXPECT_EQ(message(changed).substr(0, 39),
-            "stale plan: it was made for roster " + to_string(plan.header.roster).substr(0, 4));
+            std::string("stale plan: it was made for roster ") + to_string(plan.header.roster).substr(0, 4));
   changed = input;
   changed.source = &other;
   EXPECT_EQ(message(changed).substr(0, 45), "stale plan: it was made for source collection");

@@ -59,12 +59,6 @@ auto sub_tensor_key(const Copy& copy) { return std::pair(copy.target_device, cop
 
 }  // namespace
 
-TensorChecker::TensorChecker(const PlanInput& input)
-    : input_(input), source_ranks_on_(static_cast<std::size_t>(input.topology->worker_count())) {
-  for (std::size_t rank = 0; rank < input.placement.source_slots.size(); ++rank)
-    source_ranks_on_[source_worker(DeviceId(rank)).index()].push_back(DeviceId(rank));
-}
-
 WorkerId TensorChecker::source_worker(DeviceId rank) const {
   return input_.topology->worker_of_slot(input_.placement.source_slots[rank.index()]);
 }
@@ -95,8 +89,10 @@ void TensorChecker::read(const Collection& collection, TensorId tensor, Cut* cut
   cut->overlapping = find_overlap(boxes).has_value();
   cut->sorted.resize(count);
   std::iota(cut->sorted.begin(), cut->sorted.end(), std::size_t{0});
-  std::stable_sort(cut->sorted.begin(), cut->sorted.end(),
-                   [cut](std::size_t a, std::size_t b) { return first_box_less(cut->shards[a], cut->shards[b]); });
+  std::sort(cut->sorted.begin(), cut->sorted.end(), [cut](std::size_t a, std::size_t b) {
+    if (first_box_less(cut->shards[a], cut->shards[b])) return true;
+    return !first_box_less(cut->shards[b], cut->shards[a]) && a < b;
+  });
 }
 
 Result<void> TensorChecker::load(TensorId source, TensorId target) {
@@ -330,7 +326,7 @@ Result<void> TensorChecker::check(const std::vector<const Copy*>& given) {
   }
   const auto by_sub_tensor = [](const Copy* a, const Copy* b) { return sub_tensor_key(*a) < sub_tensor_key(*b); };
   if (!std::is_sorted(copies.begin(), copies.end(), by_sub_tensor))
-    std::stable_sort(copies.begin(), copies.end(), by_sub_tensor);
+    std::sort(copies.begin(), copies.end(), by_sub_tensor);
   const Copy* const* const end = copies.data() + copies.size();
   for (const Copy* const* first = copies.data(); first != end;) {
     const Copy* const* last = first;
@@ -342,8 +338,7 @@ Result<void> TensorChecker::check(const std::vector<const Copy*>& given) {
   TENPLEX_TRY(check_relays(copies));
   if (input_.baseline == Baseline::kFull) return {};
   const auto by_worker = [](const Copy* a, const Copy* b) { return a->target_worker < b->target_worker; };
-  if (!std::is_sorted(copies.begin(), copies.end(), by_worker))
-    std::stable_sort(copies.begin(), copies.end(), by_worker);
+  if (!std::is_sorted(copies.begin(), copies.end(), by_worker)) std::sort(copies.begin(), copies.end(), by_worker);
   return check_pulls(copies);
 }
 

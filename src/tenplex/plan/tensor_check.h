@@ -17,7 +17,7 @@ namespace tenplex {
 
 class TensorChecker {
  public:
-  explicit TensorChecker(const PlanInput& input);
+  explicit TensorChecker(const PlanInput& input) : input_(input) {}
 
   /// Makes a pair of tensors the one at hand. Errors: the ids do not exist, or name, dtype or shape differ.
   Result<void> load(TensorId source, TensorId target);
@@ -56,7 +56,6 @@ class TensorChecker {
   Error wrong(const Copy& copy, const std::string& what) const;
 
   const PlanInput& input_;
-  std::vector<std::vector<DeviceId>> source_ranks_on_;  // per worker
   TensorId source_;
   TensorId target_;
   Cut from_;

@@ -5,6 +5,8 @@
 // shards, padding. Every element of every tensor is held by somebody.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <random>
 #include <string>
 #include <utility>
@@ -31,7 +33,7 @@ class RandomCollections {
       const std::int64_t rank = number(0, 3);
       for (std::int64_t dim = 0; dim < rank; ++dim) shape.push_back(number(0, 7) == 0 ? 0 : number(1, 6));
       constexpr DType kTypes[] = {DType::kInt8, DType::kBFloat16, DType::kFloat32, DType::kComplex128};
-      infos.push_back({"t" + std::to_string(tensor), kTypes[number(0, 3)], shape});
+      infos.push_back({fmt::format("t{}", tensor), kTypes[number(0, 3)], shape});
     }
     return infos;
   }
