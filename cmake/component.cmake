@@ -38,11 +38,6 @@ function(component NAME)
   list(FILTER sources EXCLUDE REGEX "_(test|bench|main)\\.cc$")
 
   set(library tenplex_${NAME})
-  if(NOT sources)  # BOOTSTRAP
-    add_library(${library} INTERFACE)
-    add_library(tenplex::${NAME} ALIAS ${library})
-    return()
-  endif()
   add_library(${library} STATIC ${sources})
   add_library(tenplex::${NAME} ALIAS ${library})
   target_sources(${library} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${headers})
