@@ -64,6 +64,10 @@ class ChunkReader::Pass {
 
   // Until every part is direct or fits in the scratch memory.
   void split(StoredBox box) {
+    if (is_direct(box) || box.span() <= capacity_) {
+      boxes_.push_back(std::move(box));
+      return;
+    }
     std::vector<StoredBox> open = {std::move(box)};
     while (!open.empty()) {
       StoredBox next = std::move(open.back());
@@ -142,9 +146,15 @@ class ChunkReader::Pass {
     return {};
   }
 
+  Result<void> read_at(const ByteSource& source, std::int64_t position, MutableByteSpan bytes, const StoredBox& box) {
+    auto result = source.read_at(position, bytes);
+    if (result) return {};
+    return std::move(result).with_context(fmt::format("tensor '{}'", name_of(box)));
+  }
+
   Result<void> read_bytes(std::span<const StoredBox> group, std::int64_t position, MutableByteSpan bytes) {
     TENPLEX_ASSIGN_OR_RETURN(const ByteSource* source, owner_.reader_.file(group.front().file));
-    TENPLEX_TRY(source->read_at(position, bytes).with_context(fmt::format("tensor '{}'", name_of(group.front()))));
+    TENPLEX_TRY(read_at(*source, position, bytes, group.front()));
     owner_.bytes_read_ += static_cast<std::int64_t>(bytes.size());
     const CheckedRange* previous = nullptr;
     for (const StoredBox& box : group) {

@@ -190,8 +190,8 @@ Result<ReadPlan> plan_tensor(const CheckpointReader& reader, const SourceCollect
   ReadPlan plan = start_plan(info, target.tensors()[tensor.index()].dtype, tensor);
   const SourceIndex index(source, tensor);
   for (const OutputArray& array : layout.arrays_of(tensor)) {
-    TENPLEX_TRY(add_array(index, sub_tensor_of(array, target), &array, &plan)
-                    .with_context(fmt::format("tensor '{}'", info.name)));
+    if (auto added = add_array(index, sub_tensor_of(array, target), &array, &plan); !added)
+      return std::move(added).error().with_context(fmt::format("tensor '{}'", info.name));
   }
   TENPLEX_TRY(add_comparisons(source, index, &plan));
   TENPLEX_TRY(choose_windows(reader, source, info.shape, limits, &plan));

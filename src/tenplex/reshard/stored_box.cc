@@ -34,19 +34,22 @@ Result<StoredBox> locate_box(const CheckpointReader& reader, std::size_t chunk, 
     return fmt::format("file '{}': tensor '{}': chunk {}", info.files[static_cast<std::size_t>(stored.file)],
                        info.tensors[stored.tensor.index()].name, to_string(stored.box));
   };
-  TENPLEX_ASSIGN_OR_RETURN(ChunkLocation location, reader.locate(chunk).with_context(context()));
+  // The context is made only when it is needed: this runs once per box.
+  auto located = reader.locate(chunk);
+  if (!located) return std::move(located).error().with_context(context());
+  const ChunkLocation& location = *located;
   if (location.strides.rank() != box.rank()) return internal_error(context() + ": strides of another rank");
-  TENPLEX_ASSIGN_OR_RETURN(const Box whole, in_units(unit, stored.box).with_context(context()));
-  TENPLEX_ASSIGN_OR_RETURN(
-      const ByteView view,
-      in_bytes(unit, unit.source_bytes, whole.extent, 0, location.strides).with_context(context()));
+  auto whole = in_units(unit, stored.box);
+  if (!whole) return std::move(whole).error().with_context(context());
+  auto view = in_bytes(unit, unit.source_bytes, whole->extent, 0, location.strides);
+  if (!view) return std::move(view).error().with_context(context());
   StoredBox result;
   result.tensor = stored.tensor;
   result.file = stored.file;
   result.unit_bytes = unit.source_bytes;
-  result.position = location.offset_bytes + offset_of(box.offset, whole.offset, view.strides);
+  result.position = location.offset_bytes + offset_of(box.offset, whole->offset, view->strides);
   result.extent = box.extent;
-  result.file_strides = view.strides;
+  result.file_strides = view->strides;
   result.item = location.checked;
   return result;
 }
