@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is model.safetensors.index.json beside one small file of weights.
+// decoder: src/tenplex/formats/hf/hf_index.cc
 #include <cstdint>
 #include <string>
 

@@ -20,7 +20,18 @@ def pickle_seeds() -> dict[str, bytes]:
     values = {
         "numbers": [0, 255, 256, 65536, -1, 2**31, -(2**63), 2**63, 2**2100, 1.5, True, False, None],
         "text": ["a", "é\ud800", "x" * 300, b"", b"\x00\xff", b"z" * 300, bytearray(b"q")],
-        "containers": [[], (), {}, (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), {"k": [shared, shared]}, {1, 2}, frozenset({3})],
+        "containers": [
+            [],
+            (),
+            {},
+            (1,),
+            (1, 2),
+            (1, 2, 3),
+            (1, 2, 3, 4),
+            {"k": [shared, shared]},
+            {1, 2},
+            frozenset({3}),
+        ],
         "objects": [
             argparse.Namespace(a=1, b=[2]),
             collections.OrderedDict(a=1),
@@ -32,11 +43,17 @@ def pickle_seeds() -> dict[str, bytes]:
         "cycle": cycle,
         "batch": list(range(1001)),
     }
-    seeds = {f"{name}_{protocol}": pickle.dumps(value, protocol) for name, value in values.items() for protocol in range(6)}
+    seeds = {
+        f"{name}_{protocol}": pickle.dumps(value, protocol) for name, value in values.items() for protocol in range(6)
+    }
     seeds["optimized"] = pickletools.optimize(seeds["objects_4"])
-    seeds["opcodes"] = b"\x80\x02(I5\nL-7L\nI01\nF2.5\nS'a\\x41\\n'\nVu\\u0041\nU\x01bT\x01\x00\x00\x00cN20(N1]Na(lp9\n0g9\nt."
+    seeds["opcodes"] = (
+        b"\x80\x02(I5\nL-7L\nI01\nF2.5\nS'a\\x41\\n'\nVu\\u0041\nU\x01bT\x01\x00\x00\x00cN20(N1]Na(lp9\n0g9\nt."
+    )
     seeds["newobj_ex"] = b"\x80\x04\x8c\x01m\x8c\x01C\x93)}\x8c\x01kK\x01s\x92}b."
-    seeds["hooked"] = b"\x80\x04]\x94(\x8c\x01m\x94\x8c\x01C\x94\x93\x94)\x81\x94}\x94\x8c\x01x\x94]\x94K\x05asbh\x03)\x81\x94}\x94h\x06]\x94K\x06asbh\x04e."
+    seeds["hooked"] = (
+        b"\x80\x04]\x94(\x8c\x01m\x94\x8c\x01C\x94\x93\x94)\x81\x94}\x94\x8c\x01x\x94]\x94K\x05asbh\x03)\x81\x94}\x94h\x06]\x94K\x06asbh\x04e."
+    )
     seeds["persistent"] = b"\x80\x02X\x01\x00\x00\x00kQPline\n\x86."
     return seeds
 
@@ -46,7 +63,9 @@ def torch_seeds() -> dict[str, bytes]:
     parameter = torch.nn.Parameter(torch.ones(2))
     values = {
         "views": {"w": matrix, "t": matrix.t(), "part": matrix[1:, :2], "same": matrix, "e": torch.zeros(0, 3)},
-        "types": [torch.tensor([1.0]).to(t) for t in (torch.bfloat16, torch.float8_e4m3fn, torch.complex64, torch.bool)],
+        "types": [
+            torch.tensor([1.0]).to(t) for t in (torch.bfloat16, torch.float8_e4m3fn, torch.complex64, torch.bool)
+        ],
         "objects": {"p": parameter, "a": argparse.Namespace(x=torch.tensor(3)), "s": torch.ones(2).untyped_storage()},
         "sparse": {"s": torch.eye(2).to_sparse()},
         "conj": torch.ones(1, dtype=torch.complex64).conj(),

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is a pickle. What reads without hooks is written in both protocols, read again and compared.
+// decoder: src/tenplex/formats/pickle/pickle_reader.cc src/tenplex/formats/pickle/pickle_document.cc src/tenplex/formats/pickle/pickle_text.cc src/tenplex/formats/pickle/pickle_input.cc
 #include <cstdint>
 #include <string>
 

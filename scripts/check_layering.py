@@ -65,7 +65,9 @@ def problems_of_layers(layers: dict) -> list[str]:
             if used not in layers:
                 found.append(f"layers.toml: {component} uses {used}, which is not listed")
             elif layers[used]["layer"] > rules["layer"]:
-                found.append(f"layers.toml: {component} (layer {rules['layer']}) uses {used} (layer {layers[used]['layer']})")
+                found.append(
+                    f"layers.toml: {component} (layer {rules['layer']}) uses {used} (layer {layers[used]['layer']})"
+                )
             elif component in layers[used]["uses"]:
                 found.append(f"layers.toml: {component} and {used} use each other")
     return found
@@ -101,7 +103,9 @@ def main() -> int:
         direct = cmake_edges(component)
         reached = set().union(direct, *(closure(used, layers) for used in direct if used in layers))
         if reached != closure(component, layers) or not direct <= set(layers[component]["uses"]):
-            found.append(f"{component}: CMake USES {sorted(direct)} differs from layers.toml {layers[component]['uses']}")
+            found.append(
+                f"{component}: CMake USES {sorted(direct)} differs from layers.toml {layers[component]['uses']}"
+            )
         for path in sorted((SOURCE / component).rglob("*")):
             if path.suffix in {".h", ".cc"}:
                 files += 1

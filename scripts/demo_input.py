@@ -13,6 +13,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -60,7 +61,7 @@ def check(first: str, second: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    commands = {"llama": make_llama, "minilm": copy_minilm, "check": check}
+    commands: dict[str, Callable[..., None]] = {"llama": make_llama, "minilm": copy_minilm, "check": check}
     if not arguments or arguments[0] not in commands:
         print(__doc__, file=sys.stderr)
         return 2

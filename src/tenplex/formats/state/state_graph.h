@@ -180,9 +180,9 @@ struct StateLeaf {
 
 /// Leaves in depth-first order. A root that is no dict or list is one leaf, "tensor" or "value". Dict subclasses
 /// (OrderedDict, defaultdict, …) count as dicts. An empty dict has no leaves.
-/// Errors: unsupported for a cycle, nesting deeper than 1000, a dict key that is no text, number, None, dtype or tuple of such, for
-/// two leaves of the same name, and for shared containers that expand to far more leaves than there are nodes; the
-/// message names the path.
+/// Errors: unsupported for a cycle, nesting deeper than 1000, a dict key that is no text, number, None, dtype or tuple
+/// of such, for two leaves of the same name, and for shared containers that expand to far more leaves than there are
+/// nodes; the message names the path.
 Result<std::vector<StateLeaf>> flatten(const StateGraph& graph);
 
 /// A name for every tensor and bare storage below the root: its leaf's name, extended by the way to it where the leaf
