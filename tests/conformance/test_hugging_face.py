@@ -18,7 +18,16 @@ from makers.hugging_face import FAMILIES, load_model, logits, packaged_model, st
 from program import tenplex
 
 LAYOUTS = Path(__file__).parents[2] / "examples/layouts"
-ROWS = ("q_proj.weight", "k_proj.weight", "v_proj.weight", "q_proj.bias", "gate_proj.weight", "up_proj.weight")
+ROWS = (
+    "q_proj.weight",
+    "k_proj.weight",
+    "v_proj.weight",
+    "q_proj.bias",
+    "k_proj.bias",
+    "v_proj.bias",
+    "gate_proj.weight",
+    "up_proj.weight",
+)
 COLUMNS = ("o_proj.weight", "down_proj.weight")
 
 

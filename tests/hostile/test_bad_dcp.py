@@ -108,7 +108,7 @@ LIES: dict[str, tuple[Callable[[Metadata], None], tuple[str, ...]]] = {
     "item at a negative offset": (lambda m: replace_storage(m, CUT, offset=-1), (CUT,)),
     "item longer than its file": (lambda m: replace_storage(m, CUT, length=1 << 40), (CUT,)),
     "item of negative length": (lambda m: replace_storage(m, CUT, length=-5), (CUT,)),
-    "item of length 2^63": (lambda m: replace_storage(m, CUT, length=1 << 63), (CUT,)),
+    "item of length 2^63": (lambda m: replace_storage(m, CUT, length=1 << 63), ("_StorageInfo.length",)),
     "item offset and length that overflow": (
         lambda m: replace_storage(m, CUT, offset=(1 << 63) - 8, length=1024),
         (CUT,),
@@ -118,7 +118,10 @@ LIES: dict[str, tuple[Callable[[Metadata], None], tuple[str, ...]]] = {
         lambda m: replace_storage(m, CUT, offset=m.storage_data[storage_of(m, CUT)].offset + 1),
         (CUT,),
     ),
-    "item under a transform": (lambda m: replace_storage(m, CUT, transform_descriptors=["zstd"]), ("zstd",)),
+    "item under a transform": (
+        lambda m: replace_storage(m, CUT, transform_descriptors=["zstd"]),
+        ("transform_descriptors", CUT),
+    ),
 }
 
 
@@ -133,7 +136,7 @@ def test_item_of_another_tensor_is_refused(checkpoint: Path, tmp_path: Path) -> 
     """The item that the metadata points to holds a chunk of another shape."""
 
     def swap(metadata: Metadata) -> None:
-        other = storage_of(metadata, "model.blocks.0.up.weight")
+        other = storage_of(metadata, "model.blocks.0.down.weight")
         index = storage_of(metadata, CUT)
         metadata.storage_data[index] = metadata.storage_data[other]
 

@@ -71,14 +71,14 @@ def test_device_file_with_other_shapes_is_refused(folder: Path, tmp_path: Path) 
     second = device_files(folder)[1]
     tensors = load_file(second)
     save_file(tensors | {"cut": tensors["cut"].T.contiguous()}, second)
-    assert_refused(folder, tmp_path / "to", "cut")
+    assert_refused(folder, tmp_path / "to", second.name)
 
 
 def test_device_file_of_another_dtype_is_refused(folder: Path, tmp_path: Path) -> None:
     second = device_files(folder)[1]
     tensors = load_file(second)
     save_file(tensors | {"cut": tensors["cut"].to(torch.float64)}, second)
-    assert_refused(folder, tmp_path / "to", "cut")
+    assert_refused(folder, tmp_path / "to", second.name)
 
 
 def test_folder_without_its_manifest_is_refused(folder: Path, tmp_path: Path) -> None:

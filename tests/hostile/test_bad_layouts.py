@@ -66,22 +66,22 @@ MISFITS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "no such dimension": (
         "  - match: scalar\n    slice: [{dim: 0, by: tp}]\n  - match: '*'\n",
         "tp=2",
-        ("scalar", "line 5"),
+        ("scalar", "line 4"),
     ),
     "not divisible": (
         "  - match: up.weight\n    slice: [{dim: 0, by: tp, split: even}]\n  - match: '*'\n",
         "tp=4",
-        ("up.weight", "10", "4", "line 5"),
+        ("up.weight", "10", "4", "line 4"),
     ),
     "widths do not add up": (
         "  - match: up.weight\n    slice: [{dim: 0, by: tp, widths: [4, 5]}]\n  - match: '*'\n",
         "tp=2",
-        ("up.weight", "10", "line 5"),
+        ("up.weight", "10", "line 4"),
     ),
     "segments do not add up": (
         "  - match: up.weight\n    slice: [{dim: 0, by: tp, segments: [3, 4]}]\n  - match: '*'\n",
         "tp=2",
-        ("up.weight", "10", "line 5"),
+        ("up.weight", "10", "line 4"),
     ),
     "a tensor without a rule": ("  - match: up.weight\n", "tp=2", ("scalar",)),
 }

@@ -61,7 +61,7 @@ LIES: dict[str, tuple[bytes, tuple[str, ...]]] = {
         ),
         ("w",),
     ),
-    "offset past the end": (blob({"w": entry([4], 0, 16)}, EIGHT), ("w",)),
+    "offset past the end": (blob({"w": entry([4], 0, 16)}, EIGHT), ("16", "8")),
     "offset far past the end": (blob({"w": entry([1 << 60], 0, 1 << 62)}, EIGHT), ("w",)),
     "begin after end": (blob({"w": entry([2], 8, 0)}, EIGHT), ("w",)),
     "negative offset": (blob({"w": entry([2], -8, 0)}, EIGHT), ("w",)),
@@ -69,7 +69,7 @@ LIES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "overlap": (blob({"a": entry([2], 0, 8), "b": entry([1], 4, 8)}, EIGHT), ()),
     "hole": (blob({"a": entry([1], 0, 4), "b": entry([1], 8, 12)}, EIGHT + b"1234"), ()),
     "tail": (blob({"a": entry([1], 0, 4)}, EIGHT), ()),
-    "data missing": (blob({"w": entry([2], 0, 8)}), ("w",)),
+    "data missing": (blob({"w": entry([2], 0, 8)}), ("8", "0")),
     "negative extent": (blob({"w": entry([-2], 0, 8)}, EIGHT), ("w",)),
     "extent is text": (blob({"w": entry(["2"], 0, 8)}, EIGHT), ("w",)),
     "extent is a fraction": (blob({"w": entry([2.5], 0, 8)}, EIGHT), ("w",)),
@@ -85,8 +85,8 @@ LIES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "rank 9": (blob({"w": entry([1] * 8 + [2], 0, 8)}, EIGHT), ("w",)),
     "rank 100,000": (blob({"w": entry([1] * 100_000, 0, 4)}, EIGHT[:4]), ("w",)),
     "odd number of 4-bit elements": (blob({"w": entry([3], 0, 2, "F4")}, EIGHT[:2]), ("w",)),
-    "metadata is a list": (blob({"__metadata__": [1], "w": entry([2], 0, 8)}, EIGHT), ("__metadata__",)),
-    "metadata value is a number": (blob({"__metadata__": {"a": 1}, "w": entry([2], 0, 8)}, EIGHT), ("__metadata__",)),
+    "metadata is a list": (blob({"__metadata__": [1], "w": entry([2], 0, 8)}, EIGHT), ("JSON byte",)),
+    "metadata value is a number": (blob({"__metadata__": {"a": 1}, "w": entry([2], 0, 8)}, EIGHT), ("JSON byte",)),
 }
 
 

@@ -140,6 +140,7 @@ BOMBS: dict[str, bytes] = {
 # Odd, but a reader may make sense of them; they must only stay within the limits.
 READ_OR_REFUSED = {
     "one storage as two types",  # torch itself reads the second as bytes of the first
+    "state that is its own object",  # legal, and no tensor is in it
     "10^18 elements over one",  # legal for torch
     "list in a list, a million deep",
     "tuple in a tuple, a million deep",
