@@ -42,9 +42,7 @@ class ChunkReader::Pass {
   }
 
   Result<void> run() {
-    std::sort(boxes_.begin(), boxes_.end(), [](const StoredBox& a, const StoredBox& b) {
-      return a.file != b.file ? a.file < b.file : a.position < b.position;
-    });
+    sort();
     for (std::size_t begin = 0; begin < boxes_.size();) {
       const std::size_t end = end_of_group(begin);
       TENPLEX_TRY(read_group({boxes_.data() + begin, end - begin}));
@@ -56,6 +54,27 @@ class ChunkReader::Pass {
  private:
   const std::string& name_of(const StoredBox& box) const {
     return owner_.reader_.info().tensors[box.tensor.index()].name;
+  }
+
+  // Boxes are large: sort their places, then move each box once.
+  void sort() {
+    struct Place {
+      std::int32_t file;
+      std::uint32_t index;
+      std::int64_t position;
+    };
+    std::vector<Place> places;
+    places.reserve(boxes_.size());
+    for (std::uint32_t i = 0; i < boxes_.size(); ++i) places.push_back({boxes_[i].file, i, boxes_[i].position});
+    const auto before = [](const Place& a, const Place& b) {
+      return a.file != b.file ? a.file < b.file : a.position < b.position;
+    };
+    if (std::is_sorted(places.begin(), places.end(), before)) return;
+    std::sort(places.begin(), places.end(), before);
+    std::vector<StoredBox> sorted;
+    sorted.reserve(boxes_.size());
+    for (const Place& place : places) sorted.push_back(std::move(boxes_[place.index]));
+    boxes_ = std::move(sorted);
   }
 
   bool is_direct(const StoredBox& box) const {
