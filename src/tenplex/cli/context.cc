@@ -4,12 +4,18 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 namespace tenplex::cli {
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+Result<void> finish_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+  return errno_error("cannot write to standard output", errno);
+}
 
 int report(const Error& error, bool json) {
   const std::string message = error.to_string();

@@ -22,8 +22,11 @@ struct Context {
   std::stop_token stop;  ///< requested by ^C and SIGTERM
 };
 
-/// Writes to standard output. A closed pipe ends the program quietly, as for any filter.
+/// Writes to standard output; finish_output() says whether all of it arrived.
 void print(const std::string& text);
+
+/// Flushes standard output. Errors: io, resource_exhausted if something that was printed could not be written.
+Result<void> finish_output();
 
 /// "tenplex: error: …" on standard error; with `json` also {"error": {"code", "message"}} on standard output.
 /// Returns the exit status for it.

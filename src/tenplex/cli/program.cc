@@ -46,7 +46,9 @@ int run_command(const Command& command, const Context& context) {
   const bool json = command.json != nullptr && *command.json;
   try {
     auto status = command.run(context);
-    return status ? *status : report(status.error(), json);
+    if (!status) return report(status.error(), json);
+    const auto written = finish_output();
+    return written ? *status : report(written.error(), false);
   } catch (const std::bad_alloc&) {
     return report(resource_exhausted("out of memory"), json);
   }
