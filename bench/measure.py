@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-BUFFER_BYTES = 4 << 20
+from program import program_path  # noqa: E402
 
 
 def machine() -> str:
@@ -76,22 +78,16 @@ def size_bytes(path: Path) -> int:
 
 
 class PlainCopy:
-    """The yardstick: read and write the same bytes through one buffer of 4 MiB whose pages are there already."""
+    """The yardstick: plain_copy_main.cc reads and writes the same bytes through buffers whose pages are there already."""
 
-    def __init__(self) -> None:
-        self._buffer = bytearray(b"\x01") * BUFFER_BYTES
-        self._view = memoryview(self._buffer)
+    def __init__(self, threads: int) -> None:
+        self._program = program_path().parents[3] / "bench/plain_copy"
+        self._threads = threads
 
-    def copy(self, sources: Iterable[Path], folder: Path, sync: bool) -> None:
-        folder.mkdir()
-        for index, source in enumerate(sources):
-            reader = os.open(source, os.O_RDONLY)
-            writer = os.open(folder / str(index), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-            while count := os.readv(reader, [self._buffer]):
-                written = 0
-                while written < count:
-                    written += os.write(writer, self._view[written:count])
-            if sync:
-                os.fsync(writer)
-            os.close(writer)
-            os.close(reader)
+    def copy(self, sources: Iterable[Path], folder: Path, sync: bool) -> tuple[float, float]:
+        """Returns wall and CPU seconds."""
+        options = ["--threads", str(self._threads), *(["--sync"] if sync else [])]
+        command = [str(self._program), *options, str(folder), *map(str, sources)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        result = json.loads(done.stdout)
+        return result["wall_seconds"], result["cpu_seconds"]

@@ -82,7 +82,9 @@ class Comparison:
         self._source = source
         self._target = folder / "target"
         self._options = options
-        self._plain = PlainCopy()
+        # As many threads as the program takes by itself, and one.
+        self._plain = {"plain": PlainCopy(len(os.sched_getaffinity(0))), "plain, one thread": PlainCopy(1)}
+        self._plain_cpu: dict[str, list[float]] = {}
         self._runs: list[Run] = []
         self._times: dict[str, list[float]] = {}
         self._torch_cpu: list[float] = []
@@ -94,6 +96,12 @@ class Comparison:
     def _ours(self) -> None:
         run = tenplex("reshard", self._source, self._target, *self._options, sample_memory=True)
         self._runs.append(run)
+
+    def _copy(self, name: str, sources: list[Path], sync: bool) -> None:
+        wall, cpu = self._plain[name].copy(sources, self._target, sync)
+        self._times.setdefault(name, []).append(wall)
+        self._plain_cpu.setdefault(name, []).append(cpu)
+        remove(self._target)
 
     def _torch(self) -> None:
         command = [sys.executable, "-W", "ignore", "-c", TORCH_JOB, str(self._source), str(self._target)]
@@ -114,7 +122,8 @@ class Comparison:
         tenplex("reshard", self._source, self._target, *self._options)  # warm page cache and program
         remove(self._target)
         for _ in range(repetitions):
-            self._time("plain", lambda: self._plain.copy(sources, self._target, sync=with_cp))
+            for name in self._plain:
+                self._copy(name, sources, sync=with_cp)
             self._time("ours", self._ours)
             if with_cp:
                 self._time("cp", self._cp)
@@ -128,6 +137,10 @@ class Comparison:
         rows.append(
             Row(f"{self.name}: wall against plain", f"{ratio:.2f} x", "<= 1.30 x", ratio <= 1.3 if limits else None)
         )
+        one = times["ours"].least / times["plain, one thread"].least
+        rows.append(Row(f"{self.name}: wall against plain, one thread", f"{one:.2f} x"))
+        cpu = min(run.cpu_seconds for run in self._runs) / min(self._plain_cpu["plain"])
+        rows.append(Row(f"{self.name}: CPU against plain", f"{cpu:.2f} x"))
         if "cp" in times:
             rows.append(Row(f"{self.name}: wall against cp", f"{times['ours'].least / times['cp'].least:.2f} x"))
         ours_cpu = min(run.cpu_seconds for run in self._runs)

@@ -134,6 +134,9 @@ struct OutputPlan {
   bool single_file = false;            ///< the target is a file, not a folder
   std::vector<OutputFile> files;       ///< data files
   std::optional<OutputFile> manifest;  ///< written and synced after all of them; its presence means "complete"
+  /// Per tensor the one whose stored bytes it shares (itself where it has its own); empty if none shares any. Only the
+  /// stored one needs segments.
+  std::vector<TensorId> stored_as;
 };
 
 struct WriteRequest {
@@ -163,6 +166,13 @@ class CheckpointWriter {
 
   /// True if literal() reads `crcs`.
   virtual bool needs_crcs() const { return false; }
+
+  /// Of how many data segments just before literal segment `segment` of data file `file` literal() reads the CRCs; the
+  /// engine may ask for the literal as soon as those are known, with anything in place of the others. Default: of all.
+  virtual std::size_t crcs_needed(std::int32_t file, std::size_t segment) const {
+    static_cast<void>(file);
+    return segment;
+  }
 
   /// The tensors in storage `index`, for Segment::Kind::kStorage.
   virtual std::vector<StorageView> storage_views(std::int64_t index) const {

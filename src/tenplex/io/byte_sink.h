@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "tenplex/base/bytes.h"
@@ -22,6 +23,15 @@ class ByteSink {
 
   /// Writes all of `bytes` at `offset`. Errors: resource_exhausted when the disk is full, io.
   virtual Result<void> write_at(std::int64_t offset, ByteSpan bytes) = 0;
+
+  /// Writes the parts one behind the other, from `offset` on; may take one call for many. Errors: as write_at().
+  virtual Result<void> write_parts_at(std::int64_t offset, std::span<const ByteSpan> parts) {
+    for (const ByteSpan part : parts) {
+      TENPLEX_TRY(write_at(offset, part));
+      offset += static_cast<std::int64_t>(part.size());
+    }
+    return {};
+  }
 
   /// Makes what was written durable (fsync) and closes the file. Errors: resource_exhausted, io.
   virtual Result<void> finish() = 0;

@@ -38,6 +38,8 @@ class AtomicTarget {
   AtomicTarget(const AtomicTarget&) = delete;
   AtomicTarget& operator=(const AtomicTarget&) = delete;
 
+  const CommitOptions& options() const { return options_; }
+
   /// Where the target is being written.
   const std::string& partial_path() const { return partial_; }
 

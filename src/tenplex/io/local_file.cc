@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 namespace tenplex {
@@ -14,6 +16,9 @@ namespace {
 
 // Linux moves at most 0x7ffff000 bytes per call.
 constexpr std::size_t kMaxBytesPerCall = std::size_t{1} << 30;
+
+// Linux takes 1024.
+constexpr std::size_t kMaxPartsPerCall = 1024;
 
 }  // namespace
 
@@ -52,6 +57,39 @@ Result<void> LocalSink::write_at(std::int64_t offset, ByteSpan bytes) {
     if (count == 0) return io_error(fmt::format("cannot write '{}' at {}: no bytes were taken", name_, offset));
     bytes = bytes.subspan(static_cast<std::size_t>(count));
     offset += count;
+  }
+  return {};
+}
+
+Result<void> LocalSink::write_parts_at(std::int64_t offset, std::span<const ByteSpan> parts) {
+  std::array<iovec, kMaxPartsPerCall> vectors;
+  while (!parts.empty()) {
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    for (; count < parts.size() && count < vectors.size() && bytes + parts[count].size() <= kMaxBytesPerCall; ++count) {
+      // The kernel reads only; iovec is shared with calls that write.
+      vectors[count] = {const_cast<std::byte*>(parts[count].data()), parts[count].size()};
+      bytes += parts[count].size();
+    }
+    if (count < 2) {
+      TENPLEX_TRY(write_at(offset, parts.front()));
+      offset += static_cast<std::int64_t>(parts.front().size());
+      parts = parts.subspan(1);
+      continue;
+    }
+    ssize_t written = ::pwritev(file_.get(), vectors.data(), static_cast<int>(count), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno_error(fmt::format("cannot write '{}' at {}", name_, offset), errno);
+    // Usually all; otherwise the rest of the part where it stopped goes on its own.
+    for (; count > 0 && written >= static_cast<ssize_t>(parts.front().size()); --count) {
+      written -= static_cast<ssize_t>(parts.front().size());
+      offset += static_cast<std::int64_t>(parts.front().size());
+      parts = parts.subspan(1);
+    }
+    if (count == 0) continue;
+    TENPLEX_TRY(write_at(offset + written, parts.front().subspan(static_cast<std::size_t>(written))));
+    offset += static_cast<std::int64_t>(parts.front().size());
+    parts = parts.subspan(1);
   }
   return {};
 }

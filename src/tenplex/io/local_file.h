@@ -39,6 +39,7 @@ class LocalSink : public ByteSink {
   LocalSink(FileDescriptor file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
 
   Result<void> write_at(std::int64_t offset, ByteSpan bytes) override;
+  Result<void> write_parts_at(std::int64_t offset, std::span<const ByteSpan> parts) override;
   Result<void> finish() override;
   Result<void> close() override;
   const std::string& name() const override { return name_; }

@@ -65,6 +65,13 @@ class Collection {
   /// Identifies the collection: names, dtypes, shapes, shards, holders and objects. Same on every machine.
   virtual Hash128 hash() const = 0;
 
+  /// The tensor whose elements this one shares, where a layout ties them: the tied one has no shards of its own, the
+  /// other one does.
+  virtual std::optional<TensorId> alias_of(TensorId tensor) const {
+    static_cast<void>(tensor);
+    return std::nullopt;
+  }
+
   /// The tensor of that name, or nothing. Cost: O(1).
   virtual std::optional<TensorId> find(std::string_view name) const = 0;
 

@@ -46,8 +46,7 @@ class RuleCollection final : public Collection {
 
   const Layout& layout() const { return layout_; }
   std::span<const Mesh> meshes() const { return meshes_; }
-  /// The tensor whose storage an alias shares, or nothing.
-  std::optional<TensorId> alias_of(TensorId tensor) const;
+  std::optional<TensorId> alias_of(TensorId tensor) const override;
   /// Line in the layout of the rule that decides about the tensor.
   int rule_line(TensorId tensor) const { return rule_lines_[tensor.index()]; }
 

@@ -86,7 +86,7 @@ Result<OutputLayout> OutputLayout::build(const OutputPlan& plan, const Collectio
     begin = end;
   }
   layout.index_tensors(target.tensors().size());
-  TENPLEX_TRY(layout.check_complete(target));
+  TENPLEX_TRY(layout.check_complete(plan, target));
   return layout;
 }
 
@@ -109,40 +109,68 @@ std::span<const OutputArray> OutputLayout::arrays_of(TensorId tensor) const {
   return std::span(arrays_).subspan(begin, tensor_begin_[tensor.index() + 1] - begin);
 }
 
-Result<void> OutputLayout::check_complete(const Collection& target) const {
-  std::vector<bool> in_storage(target.tensors().size());
+namespace {
+
+// The arrays of one tensor hold every element of every shard, and nothing else.
+Result<void> check_arrays(const Collection& target, TensorId id, std::span<const OutputArray> arrays) {
+  const TensorInfo& tensor = target.tensors()[id.index()];
+  SubTensor shard;
+  auto next = arrays.begin();
+  for (std::int64_t s = 0; s < target.shard_count(id); ++s) {
+    target.shard(id, s, &shard);
+    const auto wrong = [&] {
+      return internal_error(fmt::format("the output plan misses shard {} of tensor '{}'", s, tensor.name));
+    };
+    std::size_t pieces = 0;
+    bool whole = false;
+    for (; next != arrays.end() && next->shard == s; ++next) {
+      std::optional<std::int64_t> bytes;
+      if (next->kind == Kind::kPiece) {
+        if (next->piece < 0 || static_cast<std::size_t>(next->piece) >= shard.pieces.size()) return wrong();
+        bytes = packed_bytes(tensor.dtype, volume(shard.pieces[static_cast<std::size_t>(next->piece)].box));
+        ++pieces;
+      } else {
+        bytes = packed_bytes(tensor.dtype, volume(shard.local_shape));
+        whole = true;
+      }
+      if (bytes != next->size_bytes) return wrong();
+    }
+    const bool holds_nothing =
+        std::all_of(shard.pieces.begin(), shard.pieces.end(), [](const Piece& piece) { return piece.box.empty(); });
+    if (!whole && pieces < shard.pieces.size() && !holds_nothing) return wrong();
+  }
+  if (next != arrays.end()) return internal_error(fmt::format("too many shards of tensor '{}'", tensor.name));
+  return {};
+}
+
+}  // namespace
+
+Result<void> OutputLayout::check_complete(const OutputPlan& plan, const Collection& target) const {
+  const std::span<const TensorInfo> tensors = target.tensors();
+  if (!plan.stored_as.empty() && plan.stored_as.size() != tensors.size()) {
+    return internal_error("the output plan tells of some tensors only how they are stored");
+  }
+  std::vector<bool> in_storage(tensors.size());
   for (const OutputArray& storage : storages_)
     for (const StorageView& view : storage.views) in_storage[view.tensor.index()] = true;
-  SubTensor shard;
-  for (std::size_t t = 0; t < target.tensors().size(); ++t) {
-    const TensorInfo& tensor = target.tensors()[t];
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
     const auto arrays = arrays_of(TensorId(t));
     if (in_storage[t] || (arrays.size() == 1 && arrays.front().kind == Kind::kWhole)) continue;
-    auto next = arrays.begin();
-    for (std::int64_t s = 0; s < target.shard_count(TensorId(t)); ++s) {
-      target.shard(TensorId(t), s, &shard);
-      const auto wrong = [&] {
-        return internal_error(fmt::format("the output plan misses shard {} of tensor '{}'", s, tensor.name));
-      };
-      std::size_t pieces = 0;
-      bool whole = false;
-      for (; next != arrays.end() && next->shard == s; ++next) {
-        std::optional<std::int64_t> bytes;
-        if (next->kind == Kind::kPiece) {
-          if (next->piece < 0 || static_cast<std::size_t>(next->piece) >= shard.pieces.size()) return wrong();
-          bytes = packed_bytes(tensor.dtype, volume(shard.pieces[static_cast<std::size_t>(next->piece)].box));
-          ++pieces;
-        } else {
-          bytes = packed_bytes(tensor.dtype, volume(shard.local_shape));
-          whole = true;
-        }
-        if (bytes != next->size_bytes) return wrong();
+    const TensorId stored = plan.stored_as.empty() ? TensorId(t) : plan.stored_as[t];
+    if (arrays.empty() && stored != TensorId(t)) {
+      // The stored one is checked in its own turn, as it is not an alias itself.
+      const TensorInfo& other = tensors[stored.index()];
+      if (plan.stored_as[stored.index()] == stored && other.dtype == tensors[t].dtype &&
+          other.shape == tensors[t].shape) {
+        continue;
       }
-      const bool holds_nothing =
-          std::all_of(shard.pieces.begin(), shard.pieces.end(), [](const Piece& piece) { return piece.box.empty(); });
-      if (!whole && pieces < shard.pieces.size() && !holds_nothing) return wrong();
+      return internal_error(
+          fmt::format("the output plan stores tensor '{}' as '{}', which cannot be", tensors[t].name, other.name));
     }
-    if (next != arrays.end()) return internal_error(fmt::format("too many shards of tensor '{}'", tensor.name));
+    if (target.shard_count(TensorId(t)) == 0 && size_bytes(tensors[t]) > 0) {
+      return internal_error(fmt::format("no shard of the target holds tensor '{}'", tensors[t].name));
+    }
+    TENPLEX_TRY(check_arrays(target, TensorId(t), arrays));
   }
   return {};
 }

@@ -59,7 +59,7 @@ class OutputLayout {
 
  private:
   OutputLayout() = default;
-  Result<void> check_complete(const Collection& target) const;
+  Result<void> check_complete(const OutputPlan& plan, const Collection& target) const;
   void index_tensors(std::size_t tensors);
 
   std::vector<OutputArray> arrays_;

@@ -122,6 +122,11 @@ Result<void> choose_windows(const CheckpointReader& reader, const SourceCollecti
   const std::int64_t unit_bytes = std::max(plan->unit.source_bytes, plan->unit.target_bytes);
   plan->bytes = volume(whole) * unit_bytes;
   if (plan->copies.empty()) return {};
+  if (plan->bytes <= std::min(limits.usual_bytes, limits.most_bytes)) {  // one window, however it is stored
+    plan->grid.emplace(whole, std::max<std::int64_t>(1, plan->bytes / unit_bytes));
+    index_windows(plan);
+    return {};
+  }
   TENPLEX_ASSIGN_OR_RETURN(const bool scattered, is_stored_scattered(reader, source, *plan));
   std::int64_t bytes = scattered ? limits.most_bytes : std::min(limits.usual_bytes, limits.most_bytes);
   plan->grid.emplace(whole, std::max<std::int64_t>(1, bytes / unit_bytes));

@@ -8,8 +8,10 @@
 #include <chrono>
 
 #include "tenplex/copy/convert.h"
+#include "tenplex/io/added_files.h"
 #include "tenplex/io/commit.h"
 #include "tenplex/io/memory_budget.h"
+#include "tenplex/reshard/alias_check.h"
 #include "tenplex/reshard/round.h"
 #include "tenplex/reshard/verify.h"
 
@@ -145,7 +147,8 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
 
   TENPLEX_ASSIGN_OR_RETURN(const auto commit,
                            AtomicTarget::begin(files, path, {plan.single_file, options.overwrite, options.sync}));
-  TENPLEX_ASSIGN_OR_RETURN(const auto output, OutputFiles::create(*commit, plan, layout, writer));
+  AddedFiles objects(files, request.objects_folder);
+  TENPLEX_ASSIGN_OR_RETURN(const auto output, OutputFiles::create(*commit, objects, plan, layout, writer));
   report.plan_seconds = clock.lap();
 
   progress.start_phase("write", total_bytes(target.tensors()));
@@ -156,6 +159,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
     const SlotNeeds needs{executor.thread_count(), casts_any(source.info(), target), collection->has_copies()};
     TENPLEX_ASSIGN_OR_RETURN(const auto slots, Slots::allocate(budget, needs));
     const RoundContext context{source, *collection, target, layout, chunks, *output, *slots, executor, progress};
+    TENPLEX_TRY(check_aliases(context, plan));
     TENPLEX_TRY(move_all(context, &report));
     report.peak_buffer_bytes = budget.peak();
   }
@@ -179,6 +183,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
   }
   TENPLEX_TRY(progress.check());
   TENPLEX_TRY(commit->commit());
+  objects.keep();
   report.finish_seconds += clock.lap();
   return report;
 }

@@ -56,6 +56,7 @@ class Engine {
     WriteRequest request;
     request.source = &source.info();
     request.target = &target;
+    request.objects_folder = "/out/objects";
     return reshard(source, target, writer, request, files_, "/out/target", options, executor_, progress);
   }
 
@@ -261,6 +262,118 @@ TEST(Reshard, CopiesExtraFiles) {
   RawWriter writer;
   ASSERT_TRUE(engine.run(*reader, one, writer));
   EXPECT_EQ(engine.memory_.content("/out/target/config.json").value(), "extra");
+}
+
+TEST(Reshard, WritesTiedTensorsOnceIfTheyAreEqual) {
+  const TensorInfo head{"head", DType::kInt16, {4, 3}};
+  const TensorInfo embedding{"embedding", DType::kInt16, {4, 3}};
+  const ListedCollection source(2, {cut(head, 0, 2), cut(embedding, 1, 2)});
+  const ListedCollection target(2, {cut(head, 1, 2), cut(embedding, 1, 2)});
+  const std::string content = random_bytes(24, 5);
+  for (const bool equal : {true, false}) {
+    Engine engine;
+    std::string other = content;
+    if (!equal) other[23] = static_cast<char>(other[23] ^ 1);
+    const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", source, {other, content});
+    RawWriter writer({.stored_as = {TensorId(1), TensorId(1)}});
+    const auto report = engine.run(*reader, target, writer);
+    ASSERT_EQ(report.has_value(), equal) << (equal ? report.error().to_string() : "");
+    if (equal) {
+      EXPECT_EQ(files_of(engine.memory_, "/out/target"), expected_files(writer, target, {other, content}));
+      // Five bytes of header, half of the tensor, its CRC: the tied tensor is not there again.
+      EXPECT_EQ(engine.memory_.content("/out/target/files/rank0").value().size(), 5U + 8U + 4U);
+    } else {
+      EXPECT_THAT(report.error().to_string(),
+                  HasSubstr("tensors 'embedding' and 'head' are said to be one and hold different values"));
+    }
+  }
+}
+
+TEST(Reshard, RefusesAPlanThatLeavesATensorOut) {
+  const TensorInfo a{"a", DType::kInt16, {4, 3}};
+  const TensorInfo b{"b", DType::kInt16, {3, 4}};
+  const TensorInfo c{"c", DType::kInt16, {3, 4}};
+  const ListedCollection whole(1, {cut(a, 0, 1), cut(b, 0, 1), cut(c, 0, 1)});
+  const ListedCollection without(1, {cut(a, 0, 1), ListedTensor{b, {}, 0}, cut(c, 0, 1)});
+  struct Case {
+    const ListedCollection& target;
+    std::vector<TensorId> stored_as;
+    const char* message;
+  };
+  const Case cases[] = {
+      {without, {}, "no shard of the target holds tensor 'b'"},
+      // Another shape; two that stand for each other.
+      {whole, {TensorId(0), TensorId(0), TensorId(2)}, "stores tensor 'b' as 'a'"},
+      {whole, {TensorId(0), TensorId(2), TensorId(1)}, "stores tensor 'b' as 'c'"},
+  };
+  for (const Case& one : cases) {
+    Engine engine;
+    const std::string content = random_bytes(24, 5);
+    const auto reader =
+        put_raw_checkpoint(engine.memory_, engine.files_, "/source", whole, {content, content, content});
+    RawWriter writer({.stored_as = one.stored_as});
+    const auto report = engine.run(*reader, one.target, writer);
+    ASSERT_FALSE(report) << one.message;
+    EXPECT_THAT(report.error().to_string(), HasSubstr(one.message));
+    EXPECT_TRUE(engine.memory_.list("/out").value().empty());
+  }
+}
+
+TEST(Reshard, PutsObjectsIntoTheirFolderOrLeavesItAsItWas) {
+  const TensorInfo info{"w", DType::kInt8, {4}};
+  const ListedCollection one(1, {cut(info, 0, 1)});
+  const RawWriterOptions options{.objects = {{"0.pkl", "zero"}, {"a/1.pkl", "one"}}};
+  for (const bool folder_exists : {false, true}) {
+    for (std::int64_t call = 0;; ++call) {
+      Engine engine;
+      if (folder_exists) engine.memory_.put_file("/out/objects/other", "kept");
+      const auto before = files_of(engine.memory_, "/out");
+      const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", one, {"abcd"});
+      engine.files_.fail_call(call, EIO);
+      RawWriter writer(options);
+      const auto report = engine.run(*reader, one, writer);
+      if (!report) {
+        EXPECT_EQ(files_of(engine.memory_, "/out"), before) << call;
+        EXPECT_EQ(engine.memory_.list("/out").value().size(), folder_exists ? 1U : 0U) << call;
+        continue;
+      }
+      EXPECT_EQ(engine.memory_.content("/out/objects/0.pkl").value(), "zero");
+      EXPECT_EQ(engine.memory_.content("/out/objects/a/1.pkl").value(), "one");
+      if (engine.files_.call_count() <= call) break;
+    }
+  }
+}
+
+TEST(Reshard, MakesObjectsDurableBeforeTheTargetAppears) {
+  const TensorInfo info{"w", DType::kInt8, {4}};
+  const ListedCollection one(1, {cut(info, 0, 1)});
+  Engine engine;
+  const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", one, {"abcd"});
+  RawWriter writer({.objects = {{"0.pkl", "zero"}}});
+  ASSERT_TRUE(engine.run(*reader, one, writer));
+  using Kind = FileOperation::Kind;
+  bool finished = false;
+  bool named = false;
+  bool folder_named = false;
+  for (const FileOperation& operation : engine.files_.operations()) {
+    finished = finished || (operation.kind == Kind::kFinish && operation.path == "/out/objects/0.pkl");
+    named = named || (operation.kind == Kind::kSyncFolder && operation.path == "/out/objects");
+    folder_named = folder_named || (operation.kind == Kind::kSyncFolder && operation.path == "/out");
+    if (operation.kind == Kind::kRename) {
+      EXPECT_TRUE(finished && named && folder_named);
+    }
+  }
+}
+
+TEST(Reshard, NeverReplacesAnObject) {
+  const TensorInfo info{"w", DType::kInt8, {4}};
+  const ListedCollection one(1, {cut(info, 0, 1)});
+  Engine engine;
+  engine.memory_.put_file("/out/objects/0.pkl", "old");
+  const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", one, {"abcd"});
+  RawWriter writer({.objects = {{"0.pkl", "zero"}}});
+  EXPECT_EQ(engine.run(*reader, one, writer).error().code(), ErrorCode::kAlreadyExists);
+  EXPECT_EQ(engine.memory_.content("/out/objects/0.pkl").value(), "old");
 }
 
 TEST(Reshard, ComparesStoredCopies) {

@@ -14,7 +14,6 @@
 #include <map>
 #include <memory>
 
-#include "tenplex/base/guarded.h"
 #include "tenplex/formats/dcp/dcp_format.h"
 #include "tenplex/formats/dcp/item_layout.h"
 #include "tenplex/formats/dcp/metadata_writer.h"
@@ -27,7 +26,8 @@ namespace tenplex {
 namespace dcp {
 namespace {
 
-constexpr std::size_t kMaxZips = 1024;
+constexpr std::size_t kMaxKinds = 1024;
+constexpr std::uint32_t kNoKind = UINT32_MAX;
 constexpr std::int64_t kLiteralBytes = 256 << 10;  // a literal ends after the first archive part that reaches this
 
 class DcpWriter final : public CheckpointWriter {
@@ -36,6 +36,11 @@ class DcpWriter final : public CheckpointWriter {
   Result<std::string> literal(std::int32_t file, std::size_t segment,
                               std::span<const std::uint32_t> crcs) const override;
   bool needs_crcs() const override { return true; }
+  // Those of the archive's data in front of its part that the literal starts with.
+  std::size_t crcs_needed(std::int32_t file, std::size_t segment) const override {
+    const auto index = static_cast<std::size_t>(file);
+    return index < starts_.size() ? starts_[index][segment].part / 2 : 0;
+  }
   std::vector<StorageView> storage_views(std::int64_t index) const override {
     return storages_[static_cast<std::size_t>(index)];
   }
@@ -48,8 +53,15 @@ class DcpWriter final : public CheckpointWriter {
   };
 
   const OutputLeaf& leaf_of(std::uint32_t item) const { return output_.items.leaves[output_.leaf_of_item[item]]; }
-  using Zip = std::shared_ptr<const ZipLayout>;  // shared by the cache and calls in progress
-  Result<Zip> zip_of(std::uint32_t item) const;
+  // The archives of tensors of one dtype and shape.
+  struct Kind {
+    ZipLayout zip;
+    std::string head;  // its first part
+  };
+  using SharedKind = std::shared_ptr<const Kind>;  // by the list of kinds and calls in progress
+  static SharedKind make_kind(ZipLayout zip);
+  Result<SharedKind> kind_of(std::uint32_t item) const;
+  Result<SharedKind> add_kind(std::uint32_t item);
   Result<OutputFile> lay_out_file(std::size_t file);
   Result<Segment> data_segment(std::uint32_t item, std::size_t number);
   Result<std::string> make_literal(std::size_t file, std::size_t segment, std::span<const std::uint32_t> crcs) const;
@@ -64,24 +76,45 @@ class DcpWriter final : public CheckpointWriter {
   std::vector<std::vector<Start>> starts_;  // per data file and segment
   std::vector<std::vector<StorageView>> storages_;
   std::string side_file_;
-  mutable Guarded<std::map<std::pair<DType, Dims>, Zip>> zips_;  // of tensors, most of which are alike
+  // Most tensors are alike: an item has the number of its kind, or kNoKind where there are too many.
+  std::map<std::pair<DType, Dims>, std::uint32_t> kind_numbers_;
+  std::vector<SharedKind> kinds_;
+  std::vector<std::uint32_t> kind_of_item_;
 };
 
+DcpWriter::SharedKind DcpWriter::make_kind(ZipLayout zip) {
+  std::string head = zip.literal(0, {});
+  return std::make_shared<const Kind>(Kind{std::move(zip), std::move(head)});
+}
+
 // The archive around an item's data.
-Result<DcpWriter::Zip> DcpWriter::zip_of(std::uint32_t item) const {
+Result<DcpWriter::SharedKind> DcpWriter::kind_of(std::uint32_t item) const {
+  if (kind_of_item_[item] != kNoKind) return SharedKind(kinds_[kind_of_item_[item]]);
   const OutputLeaf& leaf = leaf_of(item);
   if (!leaf.is_tensor) {
     TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
-    return std::make_shared<const ZipLayout>(std::move(object.zip));
+    return make_kind(std::move(object.zip));
   }
   SubTensor scratch;
   const Box box = output_.items.box_of(leaf, output_.items.items[item], &scratch);
-  const DType dtype = tensors_[leaf.tensor.index()].dtype;
-  auto cache = zips_.lock();
-  if (cache->size() > kMaxZips) cache->clear();
-  Zip& found = (*cache)[{dtype, box.extent}];
-  if (!found) found = std::make_shared<const ZipLayout>(tensor_item(dtype, box.extent));
-  return Zip(found);
+  return make_kind(tensor_item(tensors_[leaf.tensor.index()].dtype, box.extent));
+}
+
+// The same, while the items are laid out: keeps what it makes.
+Result<DcpWriter::SharedKind> DcpWriter::add_kind(std::uint32_t item) {
+  const OutputLeaf& leaf = leaf_of(item);
+  if (!leaf.is_tensor) return kind_of(item);
+  SubTensor scratch;
+  const Box box = output_.items.box_of(leaf, output_.items.items[item], &scratch);
+  const std::pair key(tensors_[leaf.tensor.index()].dtype, box.extent);
+  if (const auto known = kind_numbers_.find(key); known != kind_numbers_.end()) {
+    kind_of_item_[item] = known->second;
+  } else if (kinds_.size() < kMaxKinds) {
+    kind_of_item_[item] = static_cast<std::uint32_t>(kinds_.size());
+    kind_numbers_.emplace(key, kind_of_item_[item]);
+    kinds_.push_back(make_kind(tensor_item(key.first, key.second)));
+  }
+  return kind_of(item);
 }
 
 Result<Segment> DcpWriter::data_segment(std::uint32_t item, std::size_t number) {
@@ -113,8 +146,8 @@ Result<OutputFile> DcpWriter::lay_out_file(std::size_t file) {
     literal = Segment{};
   };
   for (std::uint32_t number = 0; number < items.size(); ++number) {
-    TENPLEX_ASSIGN_OR_RETURN(const Zip shared, zip_of(items[number]));
-    const ZipLayout& zip = *shared;
+    TENPLEX_ASSIGN_OR_RETURN(const SharedKind kind, add_kind(items[number]));
+    const ZipLayout& zip = kind->zip;
     for (std::uint32_t part = 0; part < zip.part_count(); ++part) {
       if (part % 2 == 1) {
         end_literal();
@@ -142,13 +175,13 @@ Result<std::string> DcpWriter::make_literal(std::size_t file, std::size_t segmen
       segment + 1 < starts.size() ? starts[segment + 1] : Start{static_cast<std::uint32_t>(items.size()), 0};
   std::string out;
   while (at.item < end.item || (at.item == end.item && at.part < end.part)) {
-    TENPLEX_ASSIGN_OR_RETURN(const Zip shared, zip_of(items[at.item]));
-    const ZipLayout& zip = *shared;
+    TENPLEX_ASSIGN_OR_RETURN(const SharedKind kind, kind_of(items[at.item]));
+    const ZipLayout& zip = kind->zip;
     // Data parts of this archive that lie before: the last ones before this segment, every second one.
     const std::size_t before = at.part / 2;
     std::vector<std::uint32_t> data_crcs(before);
     for (std::size_t i = 0; i < before; ++i) data_crcs[i] = crcs[segment - 1 - 2 * (before - 1 - i)];
-    out += zip.literal(at.part, data_crcs);
+    out += at.part == 0 ? kind->head : zip.literal(at.part, data_crcs);
     at = at.part + 1 == zip.part_count() ? Start{at.item + 1, 0} : Start{at.item, at.part + 1};
     if (at.part % 2 == 1) break;
   }
@@ -208,7 +241,9 @@ Result<OutputPlan> DcpWriter::prepare(const WriteRequest& request) {
   TENPLEX_ASSIGN_OR_RETURN(output_, build_output(request, *layouts_));
   metadata_ = std::make_unique<MetadataWriter>(output_.items);
   starts_.resize(output_.files.size());
+  kind_of_item_.assign(output_.items.items.size(), kNoKind);
   OutputPlan plan;
+  plan.stored_as = output_.stored_as;
   for (std::size_t file = 0; file < output_.files.size(); ++file) {
     TENPLEX_ASSIGN_OR_RETURN(OutputFile out, lay_out_file(file));
     plan.files.push_back(std::move(out));

@@ -36,6 +36,7 @@ class OutputBuilder {
   std::int32_t lightest(const std::vector<DeviceId>& devices) const;
   DeviceId owner_of(const std::string& name) const;
   Result<void> place_items();
+  Result<void> place_tensor(std::uint32_t number, std::int64_t* first);
   void number_files();
 
   const WriteRequest& request_;
@@ -175,7 +176,8 @@ Result<void> OutputBuilder::add_tensor(OutputLeaf* leaf, std::uint32_t number) {
 // Byte items first, then tensors, both in the order of the leaves; offsets follow.
 Result<void> OutputBuilder::place_items() {
   std::vector<OutputLeaf>& leaves = output_.items.leaves;
-  const std::vector<TensorId> same = find_aliases(*request_.source, target_);
+  output_.stored_as = find_aliases(*request_.source, target_);
+  const std::vector<TensorId>& same = output_.stored_as;
   std::vector<std::int64_t> written(target_.tensors().size(), kNotWritten);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     if (leaves[i].is_tensor) continue;
@@ -183,19 +185,32 @@ Result<void> OutputBuilder::place_items() {
       return std::move(added).error().with_context(fmt::format("object '{}'", leaves[i].name));
     }
   }
-  for (std::uint32_t i = 0; i < leaves.size(); ++i) {
-    OutputLeaf& leaf = leaves[i];
-    if (!leaf.is_tensor) continue;
-    std::int64_t& first = written[same[leaf.tensor.index()].index()];
-    if (first != kNotWritten && leaves[static_cast<std::size_t>(first)].requires_grad == leaf.requires_grad) {
-      leaf.first_item = leaves[static_cast<std::size_t>(first)].first_item;
-      leaf.item_count = leaves[static_cast<std::size_t>(first)].item_count;
-      continue;
+  // Those that others are stored as come first.
+  for (const bool alias : {false, true}) {
+    for (std::uint32_t i = 0; i < leaves.size(); ++i) {
+      if (leaves[i].is_tensor && (same[leaves[i].tensor.index()] != leaves[i].tensor) == alias) {
+        TENPLEX_TRY(place_tensor(i, &written[same[leaves[i].tensor.index()].index()]));
+      }
     }
-    if (first == kNotWritten) first = i;
-    if (auto added = add_tensor(&leaf, i); !added) {
-      return std::move(added).error().with_context(fmt::format("tensor '{}'", leaf.name));
+  }
+  return {};
+}
+
+// `*first` is the first leaf that holds the same tensor, if there was one.
+Result<void> OutputBuilder::place_tensor(std::uint32_t number, std::int64_t* first) {
+  OutputLeaf& leaf = output_.items.leaves[number];
+  if (*first != kNotWritten) {
+    const OutputLeaf& before = output_.items.leaves[static_cast<std::size_t>(*first)];
+    if (before.requires_grad == leaf.requires_grad || target_.alias_of(leaf.tensor)) {
+      leaf.first_item = before.first_item;
+      leaf.item_count = before.item_count;
+      return {};
     }
+  } else {
+    *first = number;
+  }
+  if (auto added = add_tensor(&leaf, number); !added) {
+    return std::move(added).error().with_context(fmt::format("tensor '{}'", leaf.name));
   }
   return {};
 }

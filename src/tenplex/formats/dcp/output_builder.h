@@ -31,6 +31,7 @@ struct Output {
   std::vector<FileOrder> files;             ///< as items.files
   std::vector<std::uint32_t> leaf_of_item;  ///< the first leaf that has it
   std::vector<NodeId> nodes;                ///< one per leaf: what a byte item holds; kNoNode for tensors
+  std::vector<TensorId> stored_as;          ///< as OutputPlan::stored_as
 };
 
 /// Lays out all items with their offsets and lengths.

@@ -74,6 +74,7 @@ Result<OutputPlan> HfWriter::prepare(const WriteRequest& request) {
   const std::vector<std::vector<TensorId>> split_tensors = split(aliases);
   const auto count = static_cast<std::int64_t>(split_tensors.size());
   OutputPlan plan;
+  plan.stored_as = aliases;
   if (!side.empty()) metadata_.emplace_back(safetensors::kSideKey, safetensors::encode_side_metadata(side));
   for (std::int64_t k = 0; k < count; ++k) {
     TENPLEX_TRY(add_file(split_tensors[static_cast<std::size_t>(k)],

@@ -125,6 +125,10 @@ std::vector<TensorId> find_aliases(const CheckpointInfo& source, const Collectio
     if (key(before) == key(view) && volume(source.tensors[view.tensor.index()].shape) > 0)
       same[view.tensor.index()] = same[before.tensor.index()];
   }
+  for (std::size_t index = 0; index < count; ++index)
+    if (const auto stored = target.alias_of(TensorId(index))) same[index] = *stored;
+  // Chains lead to their ends: layouts refuse to tie a tensor twice, so none is longer than this.
+  for (std::size_t index = 0; index < count; ++index) same[index] = same[same[index].index()];
   return same;
 }
 

@@ -25,7 +25,9 @@ Result<OutputPlan> SafetensorsWriter::prepare(const WriteRequest& request) {
   aliases_ = find_aliases(*request.source, *request.target);
   metadata_ = outgoing_metadata(*request.source);
   const bool whole = request.target->device_count() == 1 && all_whole(*request.target);
-  return whole ? prepare_file() : prepare_folder();
+  TENPLEX_ASSIGN_OR_RETURN(OutputPlan plan, whole ? prepare_file() : prepare_folder());
+  plan.stored_as = aliases_;
+  return plan;
 }
 
 Result<EncodedState> SafetensorsWriter::encode_tree(bool single_file) const {

@@ -10,7 +10,7 @@ bool all_whole(const Collection& collection) {
   SubTensor shard;
   for (std::size_t index = 0; index < collection.tensors().size(); ++index) {
     const TensorInfo& tensor = collection.tensors()[index];
-    if (size_bytes(tensor) == 0) continue;
+    if (size_bytes(tensor) == 0 || collection.alias_of(TensorId(index))) continue;
     if (collection.shard_count(TensorId(index)) != 1) return false;
     collection.shard(TensorId(index), 0, &shard);
     if (shard.pieces.size() != 1 || shard.pieces[0].box != Box::whole(tensor.shape)) return false;

@@ -84,12 +84,18 @@ class TorchWriter : public CheckpointWriter {
                               std::span<const std::uint32_t> crcs) const override {
     TENPLEX_CHECK(file == 0 && segment % 2 == 0 && segment < layout_->part_count());
     TENPLEX_CHECK(crcs.size() == segment);
+    const bool is_last = segment + 1 == layout_->part_count();
     std::vector<std::uint32_t> data_crcs;
-    for (std::size_t data = 1; data < segment; data += 2) data_crcs.push_back(crcs[data]);
+    for (std::size_t data = is_last || segment == 0 ? 1 : segment - 1; data < segment; data += 2)
+      data_crcs.push_back(crcs[data]);
     return layout_->literal(segment, data_crcs);
   }
 
   bool needs_crcs() const override { return true; }
+  std::size_t crcs_needed(std::int32_t file, std::size_t segment) const override {
+    static_cast<void>(file);
+    return segment + 1 == layout_->part_count() ? segment : std::min<std::size_t>(segment, 1);
+  }
 
   std::vector<StorageView> storage_views(std::int64_t index) const override {
     return shared_[static_cast<std::size_t>(index)];

@@ -52,6 +52,8 @@ void ZipLayout::add_data(std::int64_t size_bytes) {
 
 void ZipLayout::close() {
   add("version", "3\n");
+  for (const Entry& entry : entries_)
+    names_ = combine(names_, crc32(0, as_bytes(std::string_view(entry.name).substr(folder_.size()))));
   add(kSerializationIdName, std::string(kSerializationIdSize, '0'));
   for (const Entry& entry : entries_) size_bytes_ += static_cast<std::int64_t>(zip_central_size(entry));
   size_bytes_ += kZipTailSize;
@@ -79,33 +81,34 @@ std::string ZipLayout::literal(std::size_t part, std::span<const std::uint32_t> 
   std::size_t entry = 0;
   if (data > 0) {
     entry = data_parts_[data - 1];
-    put_zip_descriptor(out, entries_[entry], data_crcs[data - 1]);
+    put_zip_descriptor(out, entries_[entry], data_crcs.back());
     ++entry;
   }
   const bool last = data == data_parts_.size();
   const std::size_t end = last ? entries_.size() : data_parts_[data];
+  const std::string id = last ? serialization_id(data_crcs) : std::string();
+  const std::uint32_t id_crc = crc32(0, as_bytes(id));
   for (; entry < end; ++entry) {
     const bool is_id = last && entry + 1 == entries_.size();
-    const std::string id = is_id ? serialization_id(data_crcs) : std::string();
     put_zip_local(out, entries_[entry]);
     out += is_id ? id : entries_[entry].bytes;
-    put_zip_descriptor(out, entries_[entry], is_id ? crc32(0, as_bytes(id)) : entries_[entry].crc32);
+    put_zip_descriptor(out, entries_[entry], is_id ? id_crc : entries_[entry].crc32);
   }
   if (last) {
-    put_directory(out, data_crcs);
+    put_directory(out, data_crcs, id_crc);
   } else {
     put_zip_local(out, entries_[end]);
   }
   return out;
 }
 
-void ZipLayout::put_directory(std::string& out, std::span<const std::uint32_t> data_crcs) const {
+void ZipLayout::put_directory(std::string& out, std::span<const std::uint32_t> data_crcs, std::uint32_t id_crc) const {
   std::uint64_t size = 0;
   std::size_t data = 0;
   for (std::size_t entry = 0; entry < entries_.size(); ++entry) {
     std::uint32_t crc = entries_[entry].crc32;
     if (data < data_parts_.size() && data_parts_[data] == entry) crc = data_crcs[data++];
-    if (entry + 1 == entries_.size()) crc = crc32(0, as_bytes(serialization_id(data_crcs)));
+    if (entry + 1 == entries_.size()) crc = id_crc;
     put_zip_central(out, entries_[entry], crc);
     size += zip_central_size(entries_[entry]);
   }
@@ -115,16 +118,13 @@ void ZipLayout::put_directory(std::string& out, std::span<const std::uint32_t> d
 
 // 20 digits of the names and 20 of the contents: equal checkpoints have equal ids.
 std::string ZipLayout::serialization_id(std::span<const std::uint32_t> data_crcs) const {
-  std::uint64_t names = 0;
   std::uint64_t contents = 0;
   std::size_t data = 0;
   for (std::size_t entry = 0; entry + 1 < entries_.size(); ++entry) {
-    const std::string& name = entries_[entry].name;
-    names = combine(names, crc32(0, as_bytes(std::string_view(name).substr(folder_.size()))));
     const bool is_data = data < data_parts_.size() && data_parts_[data] == entry;
     contents = combine(contents, is_data ? data_crcs[data++] : entries_[entry].crc32);
   }
-  return fmt::format("{:020}{:020}", names, contents);
+  return fmt::format("{:020}{:020}", names_, contents);
 }
 
 }  // namespace tenplex

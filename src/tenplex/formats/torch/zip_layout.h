@@ -44,7 +44,8 @@ class ZipLayout {
   /// Number of the data entry in an odd part.
   std::size_t data_number(std::size_t part) const { return data_parts_[part / 2] - first_data_; }
 
-  /// Bytes of even part `part`. `data_crcs[i]` is the CRC-32 of the data in part 2i + 1, for all parts before this one.
+  /// Bytes of even part `part`. `data_crcs[i]` is the CRC-32 of the data in part 2i + 1, for all parts before this one;
+  /// for parts but the last one it may also hold just the CRC of the data directly before.
   std::string literal(std::size_t part, std::span<const std::uint32_t> data_crcs) const;
 
  private:
@@ -55,13 +56,14 @@ class ZipLayout {
   void add(std::string_view name, std::string bytes);
   std::int64_t data_begin(std::size_t entry) const;
   std::int64_t data_end(std::size_t entry) const;
-  void put_directory(std::string& out, std::span<const std::uint32_t> data_crcs) const;
+  void put_directory(std::string& out, std::span<const std::uint32_t> data_crcs, std::uint32_t id_crc) const;
   std::string serialization_id(std::span<const std::uint32_t> data_crcs) const;
 
   std::string folder_;
   std::vector<Entry> entries_;
   std::vector<std::size_t> data_parts_;  // entries that are non-empty data
   std::size_t first_data_ = 0;
+  std::uint64_t names_ = 0;      // hash of all names but the id's
   std::int64_t size_bytes_ = 0;  // while adding: where the next entry starts
 };
 

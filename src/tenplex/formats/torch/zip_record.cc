@@ -3,6 +3,7 @@
 #include "tenplex/formats/torch/zip_record.h"
 
 #include <algorithm>
+#include <array>
 
 namespace tenplex {
 namespace {
@@ -19,7 +20,12 @@ std::uint64_t get(std::string_view text, std::size_t at, std::size_t bytes) {
 }
 
 void put(std::string& out, std::uint64_t value, int bytes) {
-  for (int byte = 0; byte < bytes; ++byte, value >>= 8) out.push_back(static_cast<char>(value & 0xff));
+  std::array<char, 8> little{};
+  for (char& byte : little) {
+    byte = static_cast<char>(value & 0xff);
+    value >>= 8;
+  }
+  out.append(little.data(), static_cast<std::size_t>(bytes));
 }
 
 // Sizes are in the zip64 extra field both or not at all; in the local header and in the directory alike.

@@ -148,6 +148,8 @@ struct RawWriterOptions {
   /// Tensors that share one storage of this many bytes; the others are written as shards.
   std::vector<StorageView> storage = {};
   std::int64_t storage_bytes = 0;
+  std::vector<TensorId> stored_as = {};             ///< as OutputPlan::stored_as
+  std::map<std::string, std::string> objects = {};  ///< files of the objects folder
 };
 
 class RawWriter : public CheckpointWriter {
@@ -167,6 +169,7 @@ class RawWriter : public CheckpointWriter {
       for (std::size_t t = 0; t < target.tensors().size(); ++t) {
         bool stored = false;
         for (const StorageView& view : options_.storage) stored = stored || view.tensor == TensorId(t);
+        if (!options_.stored_as.empty()) stored = stored || options_.stored_as[t] != TensorId(t);
         if (stored) continue;
         const DType dtype = target.tensors()[t].dtype;
         target.shards_of_device(TensorId(t), DeviceId(device), &shards);
@@ -189,6 +192,10 @@ class RawWriter : public CheckpointWriter {
       plan_.files.push_back(
           {extra.path, {{Segment::Kind::kExtra, {}, 0, static_cast<std::int64_t>(i), extra.size_bytes}}});
     }
+    for (const auto& [path, content] : options_.objects) {
+      plan_.files.push_back({path, {{Segment::Kind::kLiteral, {}, 0, 0, std::ssize(content)}}, true});
+    }
+    plan_.stored_as = options_.stored_as;
     if (options_.manifest) plan_.manifest = OutputFile{"manifest", {{Segment::Kind::kLiteral, {}, 0, 0, 4}}};
     return plan_;
   }
@@ -196,6 +203,8 @@ class RawWriter : public CheckpointWriter {
   Result<std::string> literal(std::int32_t file, std::size_t segment,
                               std::span<const std::uint32_t> crcs) const override {
     if (file < 0) return std::string("done");
+    const OutputFile& out = plan_.files[static_cast<std::size_t>(file)];
+    if (out.in_objects_folder) return options_.objects.at(out.path);
     if (segment == 0) return std::string("RAW01");
     std::string bytes(4, '\0');
     std::memcpy(bytes.data(), &crcs[segment - 1], 4);

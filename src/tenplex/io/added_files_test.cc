@@ -1,0 +1,67 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/io/added_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tenplex/io/memory_file_system.h"
+
+namespace tenplex {
+namespace {
+
+using ::testing::ElementsAre;
+
+Result<void> write_file(AddedFiles& added, const std::string& name) {
+  TENPLEX_ASSIGN_OR_RETURN(const auto sink, added.create_file(name));
+  TENPLEX_TRY(sink->write_at(0, as_bytes(std::string_view("new"))));
+  return sink->finish();
+}
+
+TEST(AddedFiles, StayWhenKept) {
+  MemoryFileSystem files;
+  files.put_folder("/out");
+  {
+    AddedFiles added(files, "/out/objects/");
+    ASSERT_TRUE(write_file(added, "a"));
+    ASSERT_TRUE(write_file(added, "sub/b"));
+    ASSERT_TRUE(added.sync_names());
+    added.keep();
+  }
+  EXPECT_THAT(files.files_below("/out"), ElementsAre("objects/a", "objects/sub/b"));
+}
+
+TEST(AddedFiles, GoAgainAndLeaveWhatWasThere) {
+  MemoryFileSystem files;
+  files.put_file("/out/objects/old", "old");
+  {
+    AddedFiles added(files, "/out/objects");
+    ASSERT_TRUE(write_file(added, "a"));
+    ASSERT_TRUE(write_file(added, "sub/b"));
+    EXPECT_EQ(write_file(added, "old").error().code(), ErrorCode::kAlreadyExists);
+  }
+  EXPECT_THAT(files.files_below("/out"), ElementsAre("objects/old"));
+  EXPECT_FALSE(files.status("/out/objects/sub"));
+}
+
+TEST(AddedFiles, LeaveAFolderThatSomebodyElseUses) {
+  MemoryFileSystem files;
+  files.put_folder("/out");
+  {
+    AddedFiles added(files, "/out/objects");
+    ASSERT_TRUE(write_file(added, "a"));
+    files.put_file("/out/objects/theirs", "x");
+  }
+  EXPECT_THAT(files.files_below("/out"), ElementsAre("objects/theirs"));
+}
+
+TEST(AddedFiles, StayInTheirFolder) {
+  MemoryFileSystem files;
+  files.put_folder("/out");
+  AddedFiles added(files, "/out/objects");
+  EXPECT_EQ(added.create_file("../a").error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(files.status("/out/objects"));
+}
+
+}  // namespace
+}  // namespace tenplex
