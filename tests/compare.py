@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,6 +58,8 @@ class TreeComparison:
             if not self._types:
                 keys, found_keys = sorted(keys, key=str), sorted(found_keys, key=str)
             assert found_keys == keys, f"{where}: keys {found_keys}, expected {keys}"
+            if self._types:
+                assert [type(key) for key in found_keys] == [type(key) for key in keys], f"{where}: types of keys"
             for key in keys:
                 self.compare(expected[key], found[key], f"{where}.{key}")
         elif isinstance(expected, (list, tuple, collections.deque)):
@@ -67,6 +70,9 @@ class TreeComparison:
         elif isinstance(expected, argparse.Namespace):
             self._compare_type(expected, found, where)
             self.compare(vars(expected), vars(found), where)
+        elif self._types and type(expected) is float:
+            self._compare_type(expected, found, where)
+            assert struct.pack("<d", found) == struct.pack("<d", expected), f"{where}: {found!r}, expected {expected!r}"
         else:
             self._compare_type(expected, found, where)
             assert found == expected or (found != found and expected != expected), (

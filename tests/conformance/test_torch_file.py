@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from compare import TreeComparison, assert_same_tensors, assert_same_tree
 from makers import torch_file, training
@@ -91,6 +92,103 @@ def test_torch_loads_dcp_of_every_dtype_and_view(tmp_path: Path, wrote_by: Calla
     expected = {f"dtypes.{name}": tensor for name, tensor in state["dtypes"].items()}
     expected |= {f"views.{name}": tensor.contiguous() for name, tensor in state["views"].items()}
     assert_same_tensors(expected, found)
+
+
+THROUGH = ("torch", "safetensors", "safetensors folder", "dcp", "dcp of two")
+
+
+@pytest.mark.parametrize("through", THROUGH)
+@pytest.mark.parametrize("tree", list(torch_file.odd_trees()))
+def test_odd_trees_come_back_exactly(tree: str, through: str, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    source = torch_file.save(torch_file.odd_trees()[tree], tmp_path / "in.pt")
+    middle = tmp_path / {"torch": "m.pt", "safetensors": "m.safetensors"}.get(through, "m")
+    objects = ("--objects", tmp_path / "objects") if through == "safetensors" else ()
+    cut = ("--layout", "fsdp", "--to", "fsdp=2") if through in ("safetensors folder", "dcp of two") else ()
+    tenplex("reshard", source, middle, "--format", through.split()[0], *objects, *cut)
+    tenplex("reshard", middle, tmp_path / "out.pt", "--format", "torch", *objects)
+    found = assert_same_file(torch_file.load(source), tmp_path / "out.pt")
+    assert found is not None
+    if tree.startswith("shared"):
+        state = torch_file.load(tmp_path / "out.pt")
+        assert state["a"] is state["b"]
+    tenplex("verify", source, middle, *objects)
+
+
+@pytest.mark.parametrize(
+    ("state", "places"),
+    [
+        ({"a.b": torch.ones(1), "a": {"b": torch.ones(2)}}, ("['a.b']", "['a']['b']")),
+        ({"a": {0: torch.ones(1), "0": torch.ones(2)}}, ("['a'][0]", "['a']['0']")),
+        ({"a.b": 1, "a": {"b": 2}}, ("['a.b']", "['a']['b']")),
+        ({"a": [torch.ones(1)], "a.0": torch.ones(2)}, ("['a'][0]", "['a.0']")),
+    ],
+)
+def test_two_places_of_one_name_are_both_named(
+    state: Any, places: tuple[str, str], tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    wrote_by("torch")
+    source = torch_file.save(state, tmp_path / "in.pt")
+    run = tenplex("reshard", source, tmp_path / "out", "--format", "dcp", exit_code=1)
+    for place in places:
+        assert place in run.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_reserved_name_is_refused_by_safetensors(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    source = torch_file.save({"__metadata__": torch.ones(2), "w": torch.ones(1)}, tmp_path / "in.pt")
+    run = tenplex("reshard", source, tmp_path / "out.safetensors", exit_code=1)
+    assert "__metadata__" in run.err
+    tenplex("reshard", source, tmp_path / "out", "--format", "dcp")
+    tenplex("reshard", tmp_path / "out", tmp_path / "out.pt", "--format", "torch")
+    assert_same_file(torch_file.load(source), tmp_path / "out.pt")
+
+
+@pytest.mark.parametrize("through", [*THROUGH, "hf"])
+def test_text_of_a_safetensors_file_comes_back(through: str, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("safetensors")
+    text = {"format": "pt", "run": "ü 42", "empty": "", "long": "x" * 100_000}
+    save_file({"w": torch.arange(6.0)}, tmp_path / "in.safetensors", metadata=text)
+    middle = tmp_path / {"torch": "m.pt", "safetensors": "m.safetensors"}.get(through, "m")
+    cut = ("--layout", "fsdp", "--to", "fsdp=2") if through in ("safetensors folder", "dcp of two") else ()
+    tenplex("reshard", tmp_path / "in.safetensors", middle, "--format", through.split()[0], *cut)
+    if through == "torch":
+        assert list(torch.load(middle, weights_only=True)) == ["w"]
+    tenplex("reshard", middle, tmp_path / "out.safetensors")
+    with safe_open(tmp_path / "out.safetensors", "pt") as file:
+        found = file.metadata()
+    found.pop("tenplex", None)  # the tree, where a torch file gave it one
+    assert found == text
+
+
+def test_usual_text_leaves_a_torch_file_as_it_is(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("safetensors")
+    save_file({"w": torch.arange(6.0)}, tmp_path / "in.safetensors", metadata={"format": "pt"})
+    tenplex("reshard", tmp_path / "in.safetensors", tmp_path / "out.pt")
+    records = torch.PyTorchFileReader(str(tmp_path / "out.pt")).get_all_records()
+    assert "tenplex.json" not in records
+
+
+@pytest.mark.parametrize("target", ["out.pt", "out.safetensors"])
+def test_other_files_have_no_place_in_one_file(target: str, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("safetensors")
+    source = tmp_path / "model"
+    source.mkdir()
+    save_file({"w": torch.arange(6.0)}, source / "model.safetensors", metadata={"format": "pt"})
+    (source / "config.json").write_text("{}")
+    run = tenplex("reshard", source, tmp_path / target, exit_code=1)
+    assert "config.json" in run.err
+    assert "--drop-extra-files" in run.err
+    assert ("--objects" in run.err) == target.endswith(".safetensors")
+    assert not (tmp_path / target).exists()
+    tenplex("reshard", source, tmp_path / target, "--drop-extra-files")
+    if target.endswith(".safetensors"):
+        (tmp_path / target).unlink()
+        tenplex("reshard", source, tmp_path / target, "--objects", tmp_path / "objects")
+        assert (tmp_path / "objects/config.json").read_text() == "{}"
+        tenplex("reshard", tmp_path / target, tmp_path / "back", "--format", "hf", "--objects", tmp_path / "objects")
+        assert (tmp_path / "back/config.json").read_text() == "{}"
 
 
 @pytest.mark.parametrize("dtype", torch_file.SAFETENSORS_CANNOT_HOLD, ids=str)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections import OrderedDict
+import struct
+from collections import Counter, OrderedDict, defaultdict, deque
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,89 @@ def nested_state() -> dict[str, Any]:
         "device": torch.device("cpu"),
         "array": np.arange(6, dtype=np.float32).reshape(2, 3),
         "integer_keys": {0: torch.zeros(2), 7: {3: torch.ones(3)}},
+    }
+
+
+def nan(bits: int) -> float:
+    value: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return value
+
+
+def odd_trees() -> dict[str, Any]:
+    """Small trees, each with one kind of thing that a format could lose."""
+
+    def some(count: int) -> torch.Tensor:
+        return torch.arange(count, dtype=torch.float32)
+
+    shared_list, shared_dict = [1, 2], {"x": some(2), "n": 5, "pair": (some(3), 1)}
+    return {
+        "empty_dict": {},
+        "empty_list": [],
+        "empty_tuple": (),
+        "none": None,
+        "number": 5,
+        "tensor": some(3),
+        "text": "x",
+        "no_tensor": {"a": 1, "b": 2.5, "c": "x", "d": None, "e": True, "f": b"\x00\xff", "g": -0.0},
+        "flat": {"b": some(2), "a": some(1)},
+        "flat_ordered": OrderedDict(b=some(2), a=some(1)),
+        "empty_containers": {
+            "w": some(2),
+            "dict": {},
+            "list": [],
+            "tuple": (),
+            "set": set(),
+            "ordered": OrderedDict(),
+            "nested": {"x": {}},
+            "in_list": [{}],
+            "lists": [[], [[]]],
+            "deep": {"a": {"b": {"c": {}}}},
+        },
+        "integer_keys": {"a": {0: some(2), 1: some(3)}, "b": {"0": some(2), "1": some(1)}},
+        "other_keys": {-1: some(1), (1, 2): some(2), None: some(3), 1.5: some(4), True: some(5)},
+        "names": {
+            name: some(size + 1)
+            for size, name in enumerate(
+                ["a/b", "100%", "ü\U0001f600", "a b", "", "x.y", "\n", "..", "/root", "q'\"\\", "\x00", "{}", "%s"]
+            )
+        },
+        "long_names": {"n" * 65536: some(3), "m" * 70000: 7},
+        "floats": {
+            "w": some(1),
+            "zero": -0.0,
+            "quiet": nan(0x7FF8000000000001),
+            "negative": nan(0xFFF8000000000123),
+            "infinite": [float("inf"), -float("inf")],
+            "tiny": 5e-324,
+            "tenth": 0.1,
+        },
+        "integers": {"w": some(1), "all": [0, -1, 255, 256, 65536, 2**63 - 1, -(2**63), 2**63, -(2**63) - 1]},
+        "long_integers": {"w": some(1), "a": 2**200, "b": -(2**2000)},
+        "equal_numbers": {"w": some(1), "b": [True, 1, 1.0, False, 0, 0.0, -0.0]},
+        "python_types": {
+            "w": some(1),
+            "set": {1, "a"},
+            "frozen": frozenset([1, 2]),
+            "bytes": bytearray(b"abc"),
+            "complex": 1 + 2j,
+            "range": range(5),
+            "slice": slice(1, 2),
+            "default": defaultdict(int, {"a": 1}),
+            "counter": Counter("aab"),
+            "deque": deque([1, 2], maxlen=3),
+            "dtype": torch.float16,
+            "device": torch.device("cuda:1"),
+            "numpy": [np.int64(5), np.float32(1.5)],
+        },
+        "surrogates": {"w": some(1), "text": "\ud800x", "\udfff": 1},
+        "shared_list": {"a": shared_list, "b": shared_list, "w": some(1)},
+        "shared_dict": {"a": shared_dict, "b": shared_dict},
+        "long_texts": {"w": some(1), "text": "x" * (2 << 20), "bytes": b"y" * (2 << 20)},
+        "tuples": {"a": (some(2), 1), "b": ((), (some(1),)), "c": [(some(2),)], "d": {"t": some(3)}},
+        "no_elements": {"a": torch.empty(0), "b": torch.empty(3, 0, 2), "c": torch.tensor(5)},
+        "list": [some(2), {"a": some(3)}, 5],
+        "tuple": (some(2), 5),
+        "names_of_ours": {"w": some(1), "x": ("tenplex.leaf", "w"), "y": ("tenplex.leaf", "nothing")},
     }
 
 

@@ -58,6 +58,12 @@ void add_work_options(CLI::App& command, WorkOptions& options) {
       ->check(CLI::Validator(CLI::Range(1, 1024)).description(""));
 }
 
+void add_follow_links_option(CLI::App& command, bool& follow_links) {
+  command.add_flag(
+      "--follow-links", follow_links,
+      "Read also what symbolic links out of the checkpoint's folder lead to, as in the Hugging Face cache");
+}
+
 void add_objects_option(CLI::App& command, std::string& folder) {
   command.add_option("--objects", folder, "Folder for objects that a safetensors checkpoint cannot hold itself")
       ->type_name("DIR");

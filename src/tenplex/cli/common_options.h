@@ -1,7 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options that several sub-commands share: memory, threads, objects, JSON.
+// Options that several sub-commands share: memory, threads, objects, links, JSON.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,9 @@ struct WorkOptions {
 
 /// Adds --max-memory and --threads.
 void add_work_options(CLI::App& command, WorkOptions& options);
+
+/// Adds --follow-links.
+void add_follow_links_option(CLI::App& command, bool& follow_links);
 
 /// Adds --objects.
 void add_objects_option(CLI::App& command, std::string& folder);

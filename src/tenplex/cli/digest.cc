@@ -11,22 +11,21 @@
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/json_output.h"
 #include "tenplex/cli/progress_line.h"
+#include "tenplex/cli/source.h"
 #include "tenplex/reshard/digest.h"
 
 namespace tenplex::cli {
 namespace {
 
 struct DigestCommandOptions {
-  std::string path;
-  std::string objects_folder;
+  SourceOptions source;
   WorkOptions work;
   bool json = false;
 };
 
 Result<int> run_digest(const Context& context, const DigestCommandOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(const std::int64_t memory, options.work.max_memory_bytes());
-  TENPLEX_ASSIGN_OR_RETURN(auto reader,
-                           open_checkpoint(context.files, options.path, ReadOptions{options.objects_folder}));
+  TENPLEX_ASSIGN_OR_RETURN(auto reader, open_source(context, options.source, FromMeans::kError));
   std::vector<Digest> digests;
   {
     Executor executor(options.work.threads);
@@ -44,7 +43,7 @@ Result<int> run_digest(const Context& context, const DigestCommandOptions& optio
     print(text);
     return kExitOk;
   }
-  Json json = {{"path", options.path}, {"tensors", Json::object()}};
+  Json json = {{"path", options.source.path}, {"tensors", Json::object()}};
   for (const std::size_t i : by_name) json["tensors"][tensors[i].name] = to_string(digests[i]);
   print(dump(json));
   return kExitOk;
@@ -56,8 +55,7 @@ Command digest_command(CLI::App& app) {
   auto options = std::make_shared<DigestCommandOptions>();
   CLI::App* command = app.add_subcommand(
       "digest", "Print a 128-bit digest of every tensor, sorted by name; it does not depend on how the tensor is cut");
-  command->add_option("path", options->path, "Checkpoint: a file or a folder")->required()->type_name("PATH");
-  add_objects_option(*command, options->objects_folder);
+  add_source_options(*command, options->source, "path", "PATH");
   add_work_options(*command, options->work);
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return run_digest(context, *options); }};

@@ -14,14 +14,14 @@
 #include "tenplex/cli/describe_object.h"
 #include "tenplex/cli/json_output.h"
 #include "tenplex/cli/mesh_text.h"
+#include "tenplex/cli/source.h"
 #include "tenplex/formats/checkpoint.h"
 
 namespace tenplex::cli {
 namespace {
 
 struct InspectOptions {
-  std::string path;
-  std::string objects_folder;
+  SourceOptions source;
   bool tensors = false;
   bool json = false;
 };
@@ -86,7 +86,7 @@ std::string text_of(const CheckpointInfo& info, const Summary& summary, const In
   std::string dtypes;
   for (const auto& [dtype, count] : summary.tensors_by_dtype)
     dtypes += fmt::format("{}{} × {}", dtypes.empty() ? "   " : ", ", count, dtype);
-  std::string text = fmt::format("checkpoint   {}\nformat       {}{}\n", options.path, info.format,
+  std::string text = fmt::format("checkpoint   {}\nformat       {}{}\n", options.source.path, info.format,
                                  info.detail.empty() ? "" : " (" + info.detail + ")");
   text += info.layout ? fmt::format("layout       {}   {}\n", info.layout->name, mesh_text(info.layout->mesh))
                       : "layout       not stored; boxes are known\n";
@@ -117,7 +117,7 @@ Json cut_json(const Cut& cut) {
 }
 
 Json json_of(const CheckpointInfo& info, const Summary& summary, const InspectOptions& options) {
-  Json json = {{"path", options.path},
+  Json json = {{"path", options.source.path},
                {"format", info.format},
                {"detail", info.detail},
                {"layout", nullptr},
@@ -153,8 +153,7 @@ Json json_of(const CheckpointInfo& info, const Summary& summary, const InspectOp
 }
 
 Result<int> inspect(const Context& context, const InspectOptions& options) {
-  TENPLEX_ASSIGN_OR_RETURN(auto reader,
-                           open_checkpoint(context.files, options.path, ReadOptions{options.objects_folder}));
+  TENPLEX_ASSIGN_OR_RETURN(auto reader, open_source(context, options.source, FromMeans::kError));
   TENPLEX_ASSIGN_OR_RETURN(const Summary summary, summarise(reader->info()));
   print(options.json ? dump(json_of(reader->info(), summary, options)) : text_of(reader->info(), summary, options));
   return kExitOk;
@@ -165,9 +164,8 @@ Result<int> inspect(const Context& context, const InspectOptions& options) {
 Command inspect_command(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", "Show what a checkpoint holds and how it is cut");
-  command->add_option("path", options->path, "Checkpoint: a file or a folder")->required()->type_name("PATH");
+  add_source_options(*command, options->source, "path", "PATH");
   command->add_flag("--tensors", options->tensors, "List every tensor and object");
-  add_objects_option(*command, options->objects_folder);
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return inspect(context, *options); }};
 }

@@ -30,16 +30,6 @@ bool is_one_device(const MeshSizes& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [](const auto& size) { return size.second == 1; });
 }
 
-Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, const LayoutChoice& choice,
-                             const MeshSizes& sizes) {
-  if (!choice.layout.empty()) return load_layout(files, choice.layout);
-  if (names_only_axis(sizes, "fsdp")) return builtin_layout("fsdp");
-  if (info.layout && !sizes.empty()) return parse_layout(info.layout->text, info.layout->name);
-  if (is_one_device(sizes)) return builtin_layout("replicated");
-  return invalid_argument(
-      fmt::format("sizes '{}' need a layout: give --layout with a file or one of {}", choice.sizes, builtin_names()));
-}
-
 }  // namespace
 
 Result<Layout> load_layout(FileSystem& files, const std::string& name_or_path) {
@@ -57,6 +47,17 @@ Result<Layout> load_layout(FileSystem& files, const std::string& name_or_path) {
   return parse_layout(text, name_or_path);
 }
 
+Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, const LayoutChoice& choice,
+                             std::string_view option) {
+  TENPLEX_ASSIGN_OR_RETURN(const MeshSizes sizes, parse_mesh_sizes(choice.sizes));
+  if (!choice.layout.empty()) return load_layout(files, choice.layout);
+  if (names_only_axis(sizes, "fsdp")) return builtin_layout("fsdp");
+  if (info.layout && !sizes.empty()) return parse_layout(info.layout->text, info.layout->name);
+  if (is_one_device(sizes)) return builtin_layout("replicated");
+  return invalid_argument(
+      fmt::format("sizes '{}' need a layout: give {} with a file or one of {}", choice.sizes, option, builtin_names()));
+}
+
 Result<std::vector<std::string>> object_names(const CheckpointInfo& info) {
   std::vector<std::string> names;
   if (info.state.root == kNoNode) return names;
@@ -69,7 +70,7 @@ Result<std::vector<std::string>> object_names(const CheckpointInfo& info) {
 Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, std::vector<TensorInfo> tensors,
                           const LayoutChoice& choice) {
   TENPLEX_ASSIGN_OR_RETURN(const MeshSizes sizes, parse_mesh_sizes(choice.sizes));
-  TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(files, info, choice, sizes));
+  TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(files, info, choice, "--layout"));
   TENPLEX_ASSIGN_OR_RETURN(auto objects, object_names(info));
   TENPLEX_ASSIGN_OR_RETURN(auto collection,
                            RuleCollection::make(layout, sizes, std::move(tensors), std::move(objects)));

@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "tenplex/formats/checkpoint.h"
 #include "tenplex/ptc/layout.h"
@@ -26,6 +27,11 @@ struct LayoutChoice {
   std::string layout;  ///< name or path; empty: see the file comment
   std::string sizes;   ///< "tp=2,pp=2"; empty: one device
 };
+
+/// The layout that the file comment gives. `option` is what the error tells to use ("--layout").
+/// Errors: invalid_argument if there is none; as load_layout().
+Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, const LayoutChoice& choice,
+                             std::string_view option);
 
 /// A collection and how it says that it was cut.
 struct CutCollection {

@@ -19,6 +19,7 @@ namespace {
 struct CheckOptions {
   LayoutChoice layout;
   std::string checkpoint;
+  bool follow_links = false;
   bool json = false;
 };
 
@@ -63,7 +64,9 @@ Result<int> check(const Context& context, const CheckOptions& options) {
   std::string text = fmt::format("{}: {} rules, axes {}\n", layout.name(), layout.rules().tensors.size(),
                                  fmt::join(layout.axes(), ", "));
   if (!options.checkpoint.empty()) {
-    TENPLEX_ASSIGN_OR_RETURN(auto reader, open_checkpoint(context.files, options.checkpoint, ReadOptions{}));
+    ReadOptions reading;
+    reading.follow_links = options.follow_links;
+    TENPLEX_ASSIGN_OR_RETURN(auto reader, open_checkpoint(context.files, options.checkpoint, reading));
     TENPLEX_ASSIGN_OR_RETURN(const CutCollection fitted,
                              cut(context.files, reader->info(), reader->info().tensors, options.layout));
     text += fmt::format("fits {} ({} tensors) on {}\n", options.checkpoint, reader->info().tensors.size(),
@@ -104,6 +107,7 @@ Command check_command(CLI::App& parent) {
       ->type_name("NAME|FILE");
   command->add_option("--checkpoint", options->checkpoint, "Checkpoint whose tensors it must cut")->type_name("PATH");
   add_mesh_option(*command, "--to", options->layout.sizes, "Sizes of the mesh axes; left out means 1");
+  add_follow_links_option(*command, options->follow_links);
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return check(context, *options); }};
 }

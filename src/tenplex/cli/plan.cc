@@ -108,7 +108,8 @@ Result<void> write_page(FileSystem& files, const std::string& path, const std::s
 }
 
 Result<int> run_plan(const Context& context, const PlanCommandOptions& options) {
-  TENPLEX_ASSIGN_OR_RETURN(const auto reader, open_source(context, options.source));
+  TENPLEX_ASSIGN_OR_RETURN(const auto reader,
+                           open_source(context, options.source, FromMeans::kAssumption, options.to.layout));
   const CheckpointInfo& info = reader->info();
   TENPLEX_ASSIGN_OR_RETURN(const auto source, source_collection(context, options, info));
   TENPLEX_ASSIGN_OR_RETURN(const CutCollection target, cut(context.files, info, info.tensors, options.to));

@@ -94,7 +94,7 @@ Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& 
 
 Result<Outcome> perform(const Context& context, const ReshardCommandOptions& options) {
   TENPLEX_TRY(check_target(context.files, options.source.path, options.target, options.overwrite));
-  TENPLEX_ASSIGN_OR_RETURN(auto source, open_source(context, options.source));
+  TENPLEX_ASSIGN_OR_RETURN(auto source, open_source(context, options.source, FromMeans::kError, options.to.layout));
   const CheckpointInfo& info = source->info();
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
   TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));

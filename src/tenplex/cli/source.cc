@@ -2,21 +2,78 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/cli/source.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 #include "tenplex/cli/common_options.h"
+#include "tenplex/formats/safetensors/rank_folder.h"
+#include "tenplex/ptc/local_shapes.h"
 
 namespace tenplex::cli {
+namespace {
 
-void add_source_options(CLI::App& command, SourceOptions& options) {
-  command.add_option("source", options.path, "Checkpoint: a file or a folder")->required()->type_name("SRC");
+std::vector<std::vector<LocalTensor>> local_tensors(std::vector<safetensors::RankFile> ranks) {
+  std::vector<std::vector<LocalTensor>> devices;
+  for (safetensors::RankFile& rank : ranks) {
+    std::vector<LocalTensor>& device = devices.emplace_back();
+    for (TensorInfo& tensor : rank.tensors)
+      device.push_back({std::move(tensor.name), tensor.dtype, std::move(tensor.shape)});
+  }
+  return devices;
+}
+
+/// Per-rank files with the shapes and boxes that the layout gives them.
+Result<std::unique_ptr<CheckpointReader>> open_ranks(const Context& context, const SourceOptions& options,
+                                                     const LayoutChoice& from) {
+  TENPLEX_ASSIGN_OR_RETURN(const MeshSizes sizes, parse_mesh_sizes(from.sizes));
+  TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(context.files, {}, from, "--from-layout"));
+  TENPLEX_ASSIGN_OR_RETURN(auto ranks, safetensors::list_rank_folder(context.files, options.path, options.reading()));
+  auto shapes = global_shapes_from_locals(layout, sizes, local_tensors(std::move(ranks)))
+                    .with_context(fmt::format("'{}' with --from {}", options.path, from.sizes));
+  if (!shapes) return std::move(shapes).error();
+  TENPLEX_ASSIGN_OR_RETURN(const auto collection, RuleCollection::make(layout, sizes, std::move(*shapes)));
+  return safetensors::open_rank_folder(context.files, options.path, *collection,
+                                       LayoutNote{layout.name(), layout.text(), sizes}, options.reading());
+}
+
+}  // namespace
+
+ReadOptions SourceOptions::reading() const {
+  ReadOptions reading;
+  reading.objects_folder = objects_folder;
+  reading.follow_links = follow_links;
+  return reading;
+}
+
+void add_source_options(CLI::App& command, SourceOptions& options, const std::string& name,
+                        const std::string& type_name) {
+  command.add_option(name, options.path, "Checkpoint: a file or a folder")->required()->type_name(type_name);
   add_mesh_option(command, "--from", options.from.sizes,
                   "Sizes of the source's mesh axes, where it does not say how it is cut");
   add_layout_option(command, "--from-layout", options.from.layout,
-                    "Layout of the source, if it differs from the target's");
+                    "Layout of the source, where it does not say how it is cut");
   add_objects_option(command, options.objects_folder);
+  add_follow_links_option(command, options.follow_links);
 }
 
-Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options) {
-  return open_checkpoint(context.files, options.path, ReadOptions{options.objects_folder});
+Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options,
+                                                      FromMeans from_means, const std::string& layout_if_none) {
+  if (!options.has_from()) return open_checkpoint(context.files, options.path, options.reading());
+  TENPLEX_ASSIGN_OR_RETURN(const bool ranks,
+                           safetensors::is_rank_folder(context.files, options.path, options.reading()));
+  if (ranks) {
+    LayoutChoice from = options.from;
+    if (from.layout.empty()) from.layout = layout_if_none;
+    return open_ranks(context, options, from);
+  }
+  TENPLEX_ASSIGN_OR_RETURN(auto reader, open_checkpoint(context.files, options.path, options.reading()));
+  if (from_means == FromMeans::kError)
+    return invalid_argument(
+        fmt::format("'{}' ({}) says itself how it is cut: leave --from and --from-layout out; they are for folders of "
+                    "per-rank .safetensors files",
+                    options.path, reader->info().format));
+  return Result<std::unique_ptr<CheckpointReader>>(std::move(reader));
 }
 
 }  // namespace tenplex::cli

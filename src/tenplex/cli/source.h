@@ -1,7 +1,10 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The source of `plan` and `reshard`: a checkpoint, and what to assume about its cut where it does not say.
+// The checkpoint that a command reads, and how it was cut where it does not say so itself:
+//
+//   a folder of per-rank .safetensors files, with neither manifest nor index     --from tp=4 --from-layout hf-llama
+//   anything else says itself how it is cut, or holds whole tensors              --from is an error, or an assumption
 #pragma once
 
 #include <memory>
@@ -17,12 +20,26 @@ struct SourceOptions {
   std::string path;
   LayoutChoice from;  ///< --from-layout, --from
   std::string objects_folder;
+  bool follow_links = false;
+
+  bool has_from() const { return !from.sizes.empty() || !from.layout.empty(); }
+  ReadOptions reading() const;
 };
 
-/// Adds SRC, --from, --from-layout and --objects.
-void add_source_options(CLI::App& command, SourceOptions& options);
+/// Adds the checkpoint as positional argument `name`, --from, --from-layout, --objects and --follow-links.
+void add_source_options(CLI::App& command, SourceOptions& options, const std::string& name = "source",
+                        const std::string& type_name = "SRC");
 
-/// Opens the checkpoint. Errors: as open_checkpoint().
-Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options);
+/// What --from means for a source that says itself how it is cut.
+enum class FromMeans : unsigned char {
+  kError,
+  kAssumption,  ///< the caller takes it from there
+};
+
+/// Opens the checkpoint. `layout_if_none` is the layout of per-rank files where --from-layout is not given; "" = none.
+/// Errors: as open_checkpoint(); invalid_argument if --from is given and the source says how it is cut, or if it does
+/// not fit the per-rank files.
+Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options,
+                                                      FromMeans from_means, const std::string& layout_if_none = "");
 
 }  // namespace tenplex::cli

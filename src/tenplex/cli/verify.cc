@@ -18,6 +18,7 @@ struct VerifyCommandOptions {
   std::string first;
   std::string second;
   std::string objects_folder;
+  bool follow_links = false;
   WorkOptions work;
   bool json = false;
 };
@@ -98,7 +99,9 @@ Json json_of(const VerifyReport& report) {
 
 Result<VerifyReport> compare(const Context& context, const VerifyCommandOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(const std::int64_t memory, options.work.max_memory_bytes());
-  const ReadOptions reading{options.objects_folder};
+  ReadOptions reading;
+  reading.objects_folder = options.objects_folder;
+  reading.follow_links = options.follow_links;
   TENPLEX_ASSIGN_OR_RETURN(auto first, open_checkpoint(context.files, options.first, reading));
   TENPLEX_ASSIGN_OR_RETURN(auto second, open_checkpoint(context.files, options.second, reading));
   Executor executor(options.work.threads);
@@ -129,6 +132,7 @@ Command verify_command(CLI::App& app) {
   command->add_option("first", options->first, "A checkpoint")->required()->type_name("A");
   command->add_option("second", options->second, "Another checkpoint")->required()->type_name("B");
   add_objects_option(*command, options->objects_folder);
+  add_follow_links_option(*command, options->follow_links);
   add_work_options(*command, options->work);
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return run_verify(context, *options); }};

@@ -95,6 +95,7 @@ class CheckpointReader {
 struct ReadOptions {
   std::string objects_folder;                               ///< --objects: where opaque objects lie; empty = not given
   std::int64_t max_metadata_bytes = std::int64_t{4} << 30;  ///< refuse larger headers, pickles and indexes
+  bool follow_links = false;                                ///< --follow-links: also links that leave the folder
 };
 
 // ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -18,8 +18,8 @@
 #include "tenplex/base/ids.h"
 #include "tenplex/base/result.h"
 #include "tenplex/formats/chunk_table.h"
-#include "tenplex/formats/dcp/file_pool.h"
 #include "tenplex/formats/dcp/metadata.h"
+#include "tenplex/formats/file_pool.h"
 #include "tenplex/ptc/tensor.h"
 
 namespace tenplex::dcp {

@@ -317,6 +317,27 @@ TEST(DcpWriter, WritesTensorsThatAreOneOnlyOnce) {
   EXPECT_EQ(back.view((*names)[0].first).storage, back.view((*names)[1].first).storage);
 }
 
+TEST(DcpSideFile, CarriesTextAndSecondNames) {
+  dcp::SideFile side;
+  side.metadata = {{"format", "pt"}, {"a", "\"\n"}, {"", ""}};
+  side.repeated = {"b.x", "b.y"};
+  const auto back = dcp::decode_side_file(*dcp::encode_side_file(side));
+  ASSERT_TRUE(back) << back.error().to_string();
+  EXPECT_EQ(back->metadata, side.metadata);
+  EXPECT_EQ(back->repeated, side.repeated);
+  side.repeated = {"\xff"};
+  EXPECT_EQ(dcp::encode_side_file(side).error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(DcpSideFile, NamesLaterLeavesOfANodeOnly) {
+  std::vector<StateLeaf> leaves(4);
+  leaves[0] = {"a.x", {}, 7};
+  leaves[1] = {"a.y", {}, 8};
+  leaves[2] = {"b.x", {}, 7};
+  leaves[3] = {"c.x", {}, 7};
+  EXPECT_EQ(dcp::repeated_names(leaves), (std::vector<std::string>{"b.x", "c.x"}));
+}
+
 TEST(DcpSideFile, ChecksItsChecksumAndVersion) {
   dcp::SideFile side;
   side.device_count = 4;

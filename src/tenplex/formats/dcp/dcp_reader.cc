@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tenplex/base/guarded.h"
 #include "tenplex/formats/dcp/catalog.h"
@@ -19,6 +21,7 @@
 #include "tenplex/formats/dcp/state_builder.h"
 #include "tenplex/formats/dcp/stored_item.h"
 #include "tenplex/formats/manifest/manifest.h"
+#include "tenplex/formats/member_file.h"
 #include "tenplex/formats/torch/torch_dtype.h"
 #include "tenplex/formats/torch/torch_item.h"
 #include "tenplex/formats/torch/zip_record.h"
@@ -31,6 +34,9 @@ constexpr std::string_view kMetadataName = ".metadata";
 constexpr std::size_t kMaxTemplates = 1024;
 constexpr std::int64_t kMaxReadAtOnce = 2048;  // data of an item that are read with its head
 constexpr std::int64_t kDescriptorBytes = 16;
+constexpr std::int64_t kSmallItemBytes = 2304;  // reading such an item twice is within 4 KiB per item
+constexpr std::int64_t kBlockBytes = 32 << 10;
+constexpr std::size_t kBlocks = 64;
 
 Error explain_missing_metadata(FileSystem& files, const std::string& folder) {
   const auto entries = files.list(folder);
@@ -45,10 +51,19 @@ Error explain_missing_metadata(FileSystem& files, const std::string& folder) {
   return corrupt("incomplete: no .metadata, the save did not finish");
 }
 
+/// Takes entries out of the tables that are only second names of others.
+void drop_repeated(const std::vector<std::string>& repeated, MetadataTables* tables) {
+  if (repeated.empty()) return;
+  const std::unordered_set<std::string_view> names(repeated.begin(), repeated.end());
+  const auto is_repeated = [&](const auto& record) { return names.contains(tables->text(record.name)); };
+  std::erase_if(tables->tensors, is_repeated);
+  std::erase_if(tables->byte_items, is_repeated);
+}
+
 class DcpReader final : public CheckpointReader {
  public:
   DcpReader(FileSystem& files, std::string folder, const ReadOptions& options)
-      : files_(files), folder_(std::move(folder)), options_(options), pool_(files, folder_) {}
+      : files_(files), folder_(std::move(folder)), options_(options), pool_(files, folder_, options.follow_links) {}
 
   Result<void> load();
 
@@ -69,7 +84,7 @@ class DcpReader final : public CheckpointReader {
   }
 
   Result<std::string> read_extra_file(const ExtraFile& file) const override {
-    TENPLEX_ASSIGN_OR_RETURN(const auto source, files_.open_below(folder_, file.path));
+    TENPLEX_ASSIGN_OR_RETURN(const auto source, open_member(files_, folder_, file.path, options_.follow_links));
     return read_string(*source, 0, source->size());
   }
 
@@ -81,10 +96,24 @@ class DcpReader final : public CheckpointReader {
   struct Template {
     std::string head;
     std::int64_t length = 0;
+
+    /// The CRC of `bytes` bytes of data, or nothing if it is another archive: `start` is the head, `descriptor` follows
+    /// the data.
+    std::optional<std::uint32_t> crc(std::string_view start, std::string_view descriptor) const;
+  };
+
+  // Part of a file, read for the sake of many small items.
+  struct Block {
+    std::int32_t file = -1;
+    std::int64_t begin = 0;
+    std::string bytes;
   };
 
   Result<ChunkLocation> locate_item(const Chunk& chunk, std::int64_t length) const;
   Result<std::optional<ChunkLocation>> locate_usual(const Chunk& chunk, const ItemRange& range) const;
+  Result<std::optional<std::uint32_t>> usual_crc(const Template& usual, std::int64_t bytes,
+                                                 const ItemRange& range) const;
+  void find_small_items();
   std::shared_ptr<const Template> template_of(DType dtype, const Dims& extent) const;
   Result<ChunkLocation> locate_archive(const Chunk& chunk, const ItemRange& range) const;
   Result<Payload> payload(const PayloadKey& key) const;
@@ -98,12 +127,14 @@ class DcpReader final : public CheckpointReader {
   std::vector<std::int64_t> lengths_;                     // of the items of chunks
   std::unordered_map<std::size_t, ChunkLocation> inner_;  // chunks inside objects
   SideFile side_;
+  std::vector<bool> has_small_items_;  // per file: mostly items of about kSmallItemBytes
+  mutable std::array<Guarded<Block>, kBlocks> blocks_;
   mutable Guarded<std::map<PayloadKey, Payload>> payloads_;
   mutable Guarded<std::map<std::pair<DType, Dims>, std::shared_ptr<const Template>>> templates_;  // shared with calls
 };
 
 Result<void> DcpReader::load_side_file() {
-  auto source = files_.open_below(folder_, std::string(kManifestName));
+  auto source = open_member(files_, folder_, std::string(kManifestName), options_.follow_links);
   if (!source && source.error().code() == ErrorCode::kNotFound) return {};
   if (!source) return std::move(source).error();
   if ((*source)->size() > options_.max_metadata_bytes) return resource_exhausted("tenplex.json is too large");
@@ -111,26 +142,27 @@ Result<void> DcpReader::load_side_file() {
   auto side = decode_side_file(text).with_context(std::string(kManifestName));
   if (!side) return std::move(side).error();
   side_ = std::move(*side);
-  info_.device_count = std::max(info_.device_count, side_.device_count);
+  info_.metadata = side_.metadata;
   if (side_.layout != LayoutNote{}) info_.layout = side_.layout;
   info_.extra_files = side_.side.extra_files;
   return {};
 }
 
 Result<void> DcpReader::load() {
-  auto source = files_.open_below(folder_, std::string(kMetadataName));
+  auto source = open_member(files_, folder_, std::string(kMetadataName), options_.follow_links);
   if (!source && source.error().code() == ErrorCode::kNotFound) return explain_missing_metadata(files_, folder_);
   if (!source) return std::move(source).error();
   auto tables = read_metadata(**source, options_.max_metadata_bytes).with_context(std::string(kMetadataName));
   if (!tables) return std::move(tables).error();
+  TENPLEX_TRY(load_side_file());
+  drop_repeated(side_.repeated, &*tables);
   auto catalog = build_catalog(*tables, pool_).with_context(std::string(kMetadataName));
   if (!catalog) return std::move(catalog).error();
   info_.format = "dcp";
   info_.detail = fmt::format("PyTorch Distributed Checkpoint{}{}, {} data files", tables->version.empty() ? "" : " ",
                              tables->version, catalog->files.size());
-  info_.device_count = catalog->device_count;
+  info_.device_count = std::max(side_.device_count, catalog->device_count);
   info_.problems = tables->problems;
-  TENPLEX_TRY(load_side_file());
   StateInput input{*tables, *catalog, pool_, side_, options_.max_metadata_bytes};
   TENPLEX_ASSIGN_OR_RETURN(BuiltState built, build_state(input));
   info_.state = std::move(built.graph);
@@ -138,12 +170,14 @@ Result<void> DcpReader::load() {
   info_.chunks = std::move(catalog->chunks);
   info_.files = std::move(catalog->files);
   lengths_ = std::move(catalog->lengths);
+  note_other_files(files_, folder_, {std::string(kMetadataName), std::string(kManifestName)}, &info_);
   for (std::size_t i = 0; i < built.inner.size(); ++i) {
     inner_.emplace(info_.chunks.size(), built.inner[i].location);
     info_.tensors.push_back(std::move(built.inner[i].tensor));
     info_.chunks.add(built.inner[i].chunk);
     lengths_.push_back(0);
   }
+  find_small_items();
   return {};
 }
 
@@ -195,22 +229,58 @@ Result<std::optional<ChunkLocation>> DcpReader::locate_usual(const Chunk& chunk,
   if (bytes > range.length || range.length >= std::int64_t{kZipSaturated32}) return none();
   const std::shared_ptr<const Template> usual = template_of(dtype, chunk.box.extent);
   if (usual->length != range.length) return none();
-  const ByteSource& file = pool_[static_cast<std::size_t>(range.file)];
-  const auto head_size = static_cast<std::int64_t>(usual->head.size());
-  const bool at_once = bytes <= kMaxReadAtOnce;
-  TENPLEX_ASSIGN_OR_RETURN(std::string start,
-                           read_string(file, range.offset, head_size + (at_once ? bytes + kDescriptorBytes : 0)));
-  if (!start.starts_with(usual->head)) return none();
-  std::string descriptor;
-  if (at_once) {
-    descriptor = start.substr(static_cast<std::size_t>(head_size + bytes));
-  } else {
-    TENPLEX_ASSIGN_OR_RETURN(descriptor, read_string(file, range.offset + head_size + bytes, kDescriptorBytes));
-  }
+  TENPLEX_ASSIGN_OR_RETURN(const std::optional<std::uint32_t> crc, usual_crc(*usual, bytes, range));
+  if (!crc) return none();
+  const std::int64_t begin = range.offset + static_cast<std::int64_t>(usual->head.size());
+  return std::optional(ChunkLocation{begin, row_major_strides(chunk.box.extent), CheckedRange{begin, bytes, *crc}});
+}
+
+std::optional<std::uint32_t> DcpReader::Template::crc(std::string_view start, std::string_view descriptor) const {
+  if (!start.starts_with(head)) return std::nullopt;
   const std::uint32_t crc = get_u32(descriptor, 4);
-  if (get_u32(descriptor, 0) != kZipDescriptorMagic || crc == 0) return none();
-  const std::int64_t begin = range.offset + head_size;
-  return std::optional(ChunkLocation{begin, row_major_strides(chunk.box.extent), CheckedRange{begin, bytes, crc}});
+  if (get_u32(descriptor, 0) != kZipDescriptorMagic || crc == 0) return std::nullopt;
+  return crc;
+}
+
+// Reads the head and the descriptor: of a small item both at once, and with its neighbours where those are small too.
+Result<std::optional<std::uint32_t>> DcpReader::usual_crc(const Template& usual, std::int64_t bytes,
+                                                          const ItemRange& range) const {
+  const ByteSource& file = pool_[static_cast<std::size_t>(range.file)];
+  const auto head_size = static_cast<std::int64_t>(usual.head.size());
+  if (bytes > kMaxReadAtOnce) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::string start, read_string(file, range.offset, head_size));
+    TENPLEX_ASSIGN_OR_RETURN(const std::string descriptor,
+                             read_string(file, range.offset + head_size + bytes, kDescriptorBytes));
+    return usual.crc(start, descriptor);
+  }
+  const std::int64_t wanted = head_size + bytes + kDescriptorBytes;
+  const auto parts_of = [&](std::string_view item) {
+    return usual.crc(item, item.substr(static_cast<std::size_t>(head_size + bytes)));
+  };
+  const std::int64_t block_begin = range.offset / kBlockBytes * kBlockBytes;
+  const std::int64_t block_end = std::min(block_begin + kBlockBytes, file.size());
+  if (!has_small_items_[static_cast<std::size_t>(range.file)] || range.offset + wanted > block_end) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::string item, read_string(file, range.offset, wanted));
+    return parts_of(item);
+  }
+  // Neighbouring blocks, also of neighbouring files, have different places.
+  const auto place = static_cast<std::size_t>(block_begin / kBlockBytes + std::int64_t{range.file} * 5) % kBlocks;
+  auto block = blocks_[place].lock();
+  if (block->file != range.file || block->begin != block_begin) {
+    block->file = -1;
+    TENPLEX_ASSIGN_OR_RETURN(block->bytes, read_string(file, block_begin, block_end - block_begin));
+    block->begin = block_begin;
+    block->file = range.file;
+  }
+  return parts_of(std::string_view(block->bytes)
+                      .substr(static_cast<std::size_t>(range.offset - block_begin), static_cast<std::size_t>(wanted)));
+}
+
+void DcpReader::find_small_items() {
+  std::vector<std::int64_t> items(pool_.size(), 0);
+  for (std::size_t i = 0; i < info_.chunks.size(); ++i) ++items[static_cast<std::size_t>(info_.chunks[i].file)];
+  for (std::size_t file = 0; file < items.size(); ++file)
+    has_small_items_.push_back(pool_[file].size() / kSmallItemBytes < items[file]);
 }
 
 Result<ChunkLocation> DcpReader::locate_item(const Chunk& chunk, std::int64_t length) const {

@@ -28,6 +28,7 @@ namespace {
 
 constexpr std::size_t kMaxKinds = 1024;
 constexpr std::uint32_t kNoKind = UINT32_MAX;
+constexpr std::string_view kDcpKeys = "DCP_";      // metadata that describes how the source was cut
 constexpr std::int64_t kLiteralBytes = 256 << 10;  // a literal ends after the first archive part that reaches this
 
 class DcpWriter final : public CheckpointWriter {
@@ -205,10 +206,14 @@ Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* 
   SideFile side;
   side.device_count = request.target->device_count();
   side.layout = request.layout;
+  for (const auto& entry : source.metadata) {
+    if (!entry.first.starts_with(kDcpKeys)) side.metadata.push_back(entry);
+  }
   side.side.extra_files = source.extra_files;
   if (source.state.root != kNoNode && !is_plain_tree(source)) {
     TENPLEX_ASSIGN_OR_RETURN(const std::vector<StateLeaf> leaves, flatten(source.state));
     TENPLEX_ASSIGN_OR_RETURN(EncodedState state, encode_skeleton(source, tensors_, leaves));
+    side.repeated = repeated_names(leaves);
     side.side.state_json = std::move(state.json);
     for (std::size_t i = 0; i < state.objects.size(); ++i) {
       side.pickles.emplace_back(state.objects[i].path, std::move(state.pickles[i]));

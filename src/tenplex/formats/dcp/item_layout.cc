@@ -14,7 +14,8 @@ namespace tenplex::dcp {
 
 Result<std::int64_t> ItemLayouts::tensor_length(DType dtype, const Dims& shape) const {
   if (!torch_has_dtype(dtype)) {
-    return unsupported(fmt::format("torch has no tensors of element type {}", to_string(dtype)));
+    return unsupported(
+        fmt::format("a dcp checkpoint holds torch tensors, and torch has no dtype for {}", to_string(dtype)));
   }
   const TensorItemSizes sizes = tensor_item_sizes(dtype, shape);
   return sizes.before + sizes.data + sizes.after;

@@ -90,6 +90,28 @@ Result<void> read_pickles(JsonReader& json, SideFile* side) {
   }
 }
 
+Result<void> read_metadata_texts(JsonReader& json, SideFile* side) {
+  TENPLEX_TRY(json.begin_object());
+  for (;;) {
+    std::string_view key;
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
+    if (!more) return {};
+    std::string name(key);
+    TENPLEX_ASSIGN_OR_RETURN(const std::string_view text, json.string());
+    side->metadata.emplace_back(std::move(name), text);
+  }
+}
+
+Result<void> read_repeated(JsonReader& json, SideFile* side) {
+  TENPLEX_TRY(json.begin_array());
+  for (;;) {
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_element());
+    if (!more) return {};
+    TENPLEX_ASSIGN_OR_RETURN(const std::string_view name, json.string());
+    side->repeated.emplace_back(name);
+  }
+}
+
 Result<SideFile> decode_body(std::string_view body) {
   SideFile side;
   JsonReader json(body);
@@ -104,6 +126,10 @@ Result<SideFile> decode_body(std::string_view body) {
       side.device_count = static_cast<int>(devices);
     } else if (key == "layout") {
       TENPLEX_TRY(read_layout(json, &side.layout));
+    } else if (key == "metadata") {
+      TENPLEX_TRY(read_metadata_texts(json, &side));
+    } else if (key == "repeated") {
+      TENPLEX_TRY(read_repeated(json, &side));
     } else if (key == "pickles") {
       TENPLEX_TRY(read_pickles(json, &side));
     } else {
@@ -155,12 +181,31 @@ Result<std::string> encode_side_file(const SideFile& side) {
   for (const std::string& text : {side.layout.name, side.layout.text}) {
     if (find_invalid_utf8(text) != std::string_view::npos) return unsupported("the layout's text is not UTF-8");
   }
+  for (const std::string& name : side.repeated) {
+    if (find_invalid_utf8(name) != std::string_view::npos)
+      return unsupported(fmt::format("name '{}' is not UTF-8", name));
+  }
   std::string body;
   JsonWriter json(&body);
   json.begin_object();
   json.key("devices");
   json.value(std::int64_t{side.device_count});
   if (side.layout != LayoutNote{}) append_layout(json, side.layout);
+  if (!side.metadata.empty()) {
+    json.key("metadata");
+    json.begin_object();
+    for (const auto& [key, text] : side.metadata) {
+      json.key(key);
+      json.value(text);
+    }
+    json.end_object();
+  }
+  if (!side.repeated.empty()) {
+    json.key("repeated");
+    json.begin_array();
+    for (const std::string& name : side.repeated) json.value(name);
+    json.end_array();
+  }
   if (!side.pickles.empty()) {
     json.key("pickles");
     json.begin_object();

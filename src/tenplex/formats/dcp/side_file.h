@@ -5,7 +5,7 @@
 // without.
 //
 //   {"format":"tenplex.dcp","version":1,"oldest_reader":1,"length":…,"checksum":"…","body":{"devices":4,"layout":{…},
-//    "pickles":{"object-00000.pkl":"…base64…"},"extra_files":[…],"state":{…}}}
+//    "metadata":{…},"pickles":{"object-00000.pkl":"…base64…"},"repeated":[…],"extra_files":[…],"state":{…}}}
 //
 // `state` is there only for a tree that the names alone do not give back (tuples, OrderedDict, shared storages, …); its
 // byte items are written ("tenplex.leaf", NAME). Source: docs/formats/dcp.md, "tenplex.json".
@@ -28,6 +28,10 @@ namespace tenplex::dcp {
 struct SideFile {
   int device_count = 1;
   LayoutNote layout;
+  std::vector<std::pair<std::string, std::string>> metadata;  ///< CheckpointInfo::metadata
+  /// Names that lead to what another name leads to, because they go through a container that the tree has twice. torch
+  /// reads them; in `side.state_json` there is only the first name.
+  std::vector<std::string> repeated;
   SideData side;
   std::vector<std::pair<std::string, std::string>> pickles;  ///< path in side.state_json, bytes
 };
@@ -38,7 +42,11 @@ Result<std::string> encode_side_file(const SideFile& side);
 /// Errors: corrupt; unsupported for a newer version.
 Result<SideFile> decode_side_file(std::string_view text);
 
-/// True if names and planner_data alone give the tree back as it is.
+/// Names of `leaves` whose node an earlier leaf has.
+std::vector<std::string> repeated_names(std::span<const StateLeaf> leaves);
+
+/// True if names and planner_data alone give the tree back as it is. A dict of nothing but tensors is read as no tree
+/// at all, so it is none of these.
 bool is_plain_tree(const CheckpointInfo& info);
 
 /// The tree without its byte items, for SideFile::side and SideFile::pickles. `leaves` is flatten(info.state).

@@ -42,7 +42,7 @@ class PlainTree {
 
   bool run() {
     if (graph_.root == kNoNode) return true;
-    if (graph_[graph_.root].kind != NodeKind::kDict || !visit(graph_.root)) return false;
+    if (graph_[graph_.root].kind != NodeKind::kDict || !visit(graph_.root) || is_flat()) return false;
     while (!open_.empty()) {
       const NodeId id = open_.back();
       open_.pop_back();
@@ -54,6 +54,15 @@ class PlainTree {
   }
 
  private:
+  // Only tensors under the root, none of which says more than its name and bytes.
+  bool is_flat() const {
+    const std::vector<NodeId>& items = graph_[graph_.root].children;
+    for (std::size_t i = 1; i < items.size(); i += 2) {
+      if (graph_[items[i]].kind != NodeKind::kTensor || graph_.view(items[i]).requires_grad) return false;
+    }
+    return true;
+  }
+
   bool visit(NodeId id) {
     const Node& node = graph_[id];
     if (node.kind == NodeKind::kTensor) return plain_view(graph_.view(id));
@@ -81,6 +90,15 @@ class PlainTree {
 };
 
 }  // namespace
+
+std::vector<std::string> repeated_names(std::span<const StateLeaf> leaves) {
+  std::vector<std::string> names;
+  std::unordered_set<NodeId> seen;
+  for (const StateLeaf& leaf : leaves) {
+    if (!seen.insert(leaf.node).second) names.push_back(leaf.name);
+  }
+  return names;
+}
 
 bool is_plain_tree(const CheckpointInfo& info) { return PlainTree(info).run(); }
 

@@ -9,6 +9,7 @@
 
 #include "tenplex/formats/hf/hf_index.h"
 #include "tenplex/formats/manifest/manifest.h"
+#include "tenplex/formats/member_file.h"
 
 namespace tenplex::hf {
 namespace {
@@ -17,9 +18,6 @@ constexpr std::string_view kExtension = ".safetensors";
 constexpr std::string_view kIndexExtension = ".safetensors.index.json";
 constexpr std::string_view kMainIndex = "model.safetensors.index.json";
 constexpr std::string_view kMainFile = "model.safetensors";
-constexpr std::size_t kMaxFolderDepth = 16;
-constexpr std::string_view kLinkHint =
-    "the Hugging Face cache holds links that leave the model's folder; copy it with its links followed (cp -rL)";
 
 bool is_file(const FolderEntry& entry) { return entry.status.kind != FileKind::kFolder; }
 
@@ -87,38 +85,6 @@ Result<void> choose_weights(const std::vector<FolderEntry>& entries, Folder* fol
   return {};
 }
 
-/// Lists everything below `below` (relative, "" = the folder) that is a file.
-Result<void> list_extra(FileSystem& files, const std::string& folder, Folder* out) {
-  std::vector<std::string> pending = {""};
-  while (!pending.empty()) {
-    const std::string below = std::move(pending.back());
-    pending.pop_back();
-    if (static_cast<std::size_t>(std::count(below.begin(), below.end(), '/')) > kMaxFolderDepth)
-      return invalid_argument(fmt::format("folders are nested deeper than {}: '{}'", kMaxFolderDepth, below));
-    TENPLEX_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries,
-                             files.list(below.empty() ? folder : folder + "/" + below));
-    for (const FolderEntry& entry : entries) {
-      const std::string path = below.empty() ? entry.name : below + "/" + entry.name;
-      if (entry.status.kind == FileKind::kFolder && entry.name.starts_with('.')) {
-        out->problems.push_back(fmt::format("the hidden folder '{}' is left out", path));
-      } else if (entry.status.kind == FileKind::kFolder) {
-        pending.push_back(path);
-      } else if (entry.status.kind == FileKind::kLink) {
-        const auto source = files.open_below(folder, path);
-        if (!source) return Error(source.error()).with_context(std::string(kLinkHint));
-        out->extra_files.push_back({path, (*source)->size()});
-      } else if (entry.status.kind == FileKind::kFile) {
-        out->extra_files.push_back({path, entry.status.size_bytes});
-      } else {
-        out->problems.push_back(fmt::format("'{}' is no file and left out", path));
-      }
-    }
-  }
-  std::sort(out->extra_files.begin(), out->extra_files.end(),
-            [](const ExtraFile& a, const ExtraFile& b) { return a.path < b.path; });
-  return {};
-}
-
 }  // namespace
 
 bool looks_like_model(const std::vector<FolderEntry>& entries) {
@@ -128,11 +94,11 @@ bool looks_like_model(const std::vector<FolderEntry>& entries) {
   return has(entries, "config.json") && names_ending(entries, kExtension).size() == 1;
 }
 
-Result<Folder> list_folder(FileSystem& files, const std::string& folder) {
+Result<Folder> list_folder(FileSystem& files, const std::string& folder, bool follow_links) {
   TENPLEX_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, files.list(folder));
   Folder found;
   TENPLEX_TRY(choose_weights(entries, &found));
-  TENPLEX_TRY(list_extra(files, folder, &found));
+  TENPLEX_TRY(list_members(files, folder, follow_links, &found.extra_files, &found.problems));
   return found;
 }
 

@@ -24,7 +24,7 @@ struct Folder {
 bool looks_like_model(const std::vector<FolderEntry>& entries);
 
 /// Errors: not_found for a missing shard of a folder without an index; invalid_argument if it is not clear which files
-/// are the model, for a link that leaves the folder, or folders nested too deeply.
-Result<Folder> list_folder(FileSystem& files, const std::string& folder);
+/// are the model, for a link that leaves the folder (unless `follow_links`), or folders nested too deeply.
+Result<Folder> list_folder(FileSystem& files, const std::string& folder, bool follow_links);
 
 }  // namespace tenplex::hf

@@ -29,6 +29,7 @@ Result<void> read_metadata(JsonReader& json, Index* index) {
       if (!(size >= 0 && size < 9.2e18)) return json.fail("'total_size' is no size");
       index->total_size = static_cast<std::int64_t>(size);
     } else {
+      if (key != "total_parameters") index->passed_over.emplace_back(key);
       TENPLEX_TRY(json.skip());
     }
   }

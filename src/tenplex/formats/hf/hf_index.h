@@ -22,6 +22,7 @@ namespace tenplex::hf {
 struct Index {
   std::optional<std::int64_t> total_size;                       ///< bytes of all tensors, as stated
   std::vector<std::pair<std::string, std::string>> weight_map;  ///< tensor, file, in the index's order
+  std::vector<std::string> passed_over;                         ///< members of "metadata" that mean nothing to us
 };
 
 /// Errors: corrupt; invalid_argument for a file name that leaves the folder.

@@ -10,6 +10,7 @@
 #include "tenplex/base/checked.h"
 #include "tenplex/formats/hf/hf_folder.h"
 #include "tenplex/formats/hf/hf_index.h"
+#include "tenplex/formats/member_file.h"
 #include "tenplex/formats/safetensors/natural_order.h"
 #include "tenplex/formats/safetensors/plain_reader.h"
 #include "tenplex/formats/safetensors/side_metadata.h"
@@ -23,10 +24,10 @@ class ModelFolder {
       : files_(files),
         path_(path),
         options_(options),
-        reader_(std::make_unique<safetensors::PlainReader>(files, path)) {}
+        reader_(std::make_unique<safetensors::PlainReader>(files, path, options.follow_links)) {}
 
   Result<std::unique_ptr<CheckpointReader>> run() && {
-    TENPLEX_ASSIGN_OR_RETURN(Folder folder, list_folder(files_, path_));
+    TENPLEX_ASSIGN_OR_RETURN(Folder folder, list_folder(files_, path_, options_.follow_links));
     std::vector<std::string> weights = std::move(folder.weights);
     if (!folder.index.empty()) TENPLEX_TRY(read_index(folder.index, &weights));
     CheckpointInfo& info = reader_->mutable_info();
@@ -37,7 +38,8 @@ class ModelFolder {
     if (index_) TENPLEX_TRY(check_index());
     keep_extra_files(std::move(folder.extra_files), folder.index);
     side_.extra_files.clear();
-    TENPLEX_TRY(safetensors::apply_side_data(side_, files_, options_.objects_folder, reader_.get()));
+    TENPLEX_TRY(
+        safetensors::apply_side_data(side_, files_, {options_.objects_folder, options_.follow_links}, reader_.get()));
     return Result<std::unique_ptr<CheckpointReader>>(std::move(reader_));
   }
 
@@ -45,7 +47,7 @@ class ModelFolder {
   CheckpointInfo& info() { return reader_->mutable_info(); }
 
   Result<void> read_index(const std::string& name, std::vector<std::string>* weights) {
-    TENPLEX_ASSIGN_OR_RETURN(const auto source, files_.open_below(path_, name));
+    TENPLEX_ASSIGN_OR_RETURN(const auto source, open_member(files_, path_, name, options_.follow_links));
     if (source->size() > options_.max_metadata_bytes)
       return resource_exhausted(
           fmt::format("'{}' has {} bytes, the limit is {}", name, source->size(), options_.max_metadata_bytes));
@@ -77,8 +79,10 @@ class ModelFolder {
       const TensorId tensor(info().tensors.size());
       const auto [entry, is_new] = places_.emplace(stored.info.name, Place{tensor, file});
       if (!is_new)
-        return corrupt(fmt::format("tensor '{}' is in '{}' and in '{}'", stored.info.name,
-                                   info().files[static_cast<std::size_t>(entry->second.file)], name));
+        return corrupt(fmt::format(
+            "tensor '{}' is in '{}' and in '{}'{}", stored.info.name,
+            info().files[static_cast<std::size_t>(entry->second.file)], name,
+            index_ ? "" : "; if each file is one rank's part, --from and --from-layout say how the tensors are cut"));
       total_bytes_ = checked_add(total_bytes_, stored.end - stored.begin).value_or(INT64_MAX);
       info().tensors.push_back(std::move(stored.info));
       reader_->add_whole(tensor, DeviceId(0), file, header->data_start + stored.begin);
@@ -95,6 +99,8 @@ class ModelFolder {
       if (found != file)
         return corrupt(fmt::format("the index says that '{}' holds tensor '{}', it is in '{}'", file, tensor, found));
     }
+    for (const std::string& key : index_->passed_over)
+      info().problems.push_back(fmt::format("the index's metadata '{}' is not carried to another checkpoint", key));
     if (index_->weight_map.size() != places_.size())
       info().problems.push_back(
           fmt::format("{} tensors are not in the index", places_.size() - index_->weight_map.size()));

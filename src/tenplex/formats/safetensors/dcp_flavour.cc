@@ -85,7 +85,7 @@ Result<std::vector<DeviceId>> devices_of(const std::vector<std::string>& names) 
 class DcpFlavoured {
  public:
   DcpFlavoured(FileSystem& files, const std::string& folder, const ReadOptions& options)
-      : options_(options), reader_(std::make_unique<PlainReader>(files, folder)) {}
+      : options_(options), reader_(std::make_unique<PlainReader>(files, folder, options.follow_links)) {}
 
   Result<std::unique_ptr<CheckpointReader>> run(const std::vector<std::string>& names) && {
     CheckpointInfo& info = reader_->mutable_info();

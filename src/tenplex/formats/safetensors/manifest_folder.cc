@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "tenplex/formats/manifest/manifest.h"
+#include "tenplex/formats/member_file.h"
 #include "tenplex/formats/safetensors/plain_reader.h"
 #include "tenplex/formats/safetensors/safetensors_reader.h"
 #include "tenplex/formats/safetensors/side_metadata.h"
@@ -16,7 +17,10 @@ namespace {
 class ManifestFolder {
  public:
   ManifestFolder(FileSystem& files, const std::string& folder, const ReadOptions& options)
-      : files_(files), folder_(folder), options_(options), reader_(std::make_unique<PlainReader>(files, folder)) {}
+      : files_(files),
+        folder_(folder),
+        options_(options),
+        reader_(std::make_unique<PlainReader>(files, folder, options.follow_links)) {}
 
   Result<std::unique_ptr<CheckpointReader>> run(std::string_view text) && {
     ManifestVisitor visitor;
@@ -28,7 +32,8 @@ class ManifestFolder {
     visitor.shard = [this](const ManifestShard& shard) { return add_shard(shard); };
     TENPLEX_TRY(decode_manifest(text, visitor));
     TENPLEX_TRY(check_all_claimed());
-    TENPLEX_TRY(apply_side_data(side_, files_, folder_, reader_.get()));
+    TENPLEX_TRY(apply_side_data(side_, files_, {folder_, options_.follow_links}, reader_.get()));
+    note_other_files(files_, folder_, {std::string(kManifestName), "objects"}, &info());
     return Result<std::unique_ptr<CheckpointReader>>(std::move(reader_));
   }
 
@@ -119,7 +124,8 @@ class ManifestFolder {
 
 Result<std::unique_ptr<CheckpointReader>> open_manifest_folder(FileSystem& files, const std::string& folder,
                                                                const ReadOptions& options) {
-  TENPLEX_ASSIGN_OR_RETURN(const auto source, files.open_below(folder, std::string(kManifestName)));
+  TENPLEX_ASSIGN_OR_RETURN(const auto source,
+                           open_member(files, folder, std::string(kManifestName), options.follow_links));
   if (source->size() > options.max_metadata_bytes)
     return resource_exhausted(
         fmt::format("{} has {} bytes, the limit is {}", source->name(), source->size(), options.max_metadata_bytes));

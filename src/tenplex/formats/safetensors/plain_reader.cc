@@ -4,18 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "tenplex/formats/member_file.h"
 #include "tenplex/io/path.h"
 
 namespace tenplex::safetensors {
 
-Result<std::unique_ptr<ByteSource>> PlainReader::open(const std::string& path) const {
-  return folder_.empty() ? files_.open(path) : files_.open_below(folder_, path);
-}
-
-Result<Header> PlainReader::add(std::string path, std::string shown, std::int64_t max_metadata_bytes) {
-  TENPLEX_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, open(path));
-  TENPLEX_ASSIGN_OR_RETURN(Header header, read_header(*source, max_metadata_bytes));
-  opened_.lock()->push_back({std::move(path), source->size(), nullptr});
+Result<Header> PlainReader::add(const std::string& path, std::string shown, std::int64_t max_metadata_bytes) {
+  TENPLEX_ASSIGN_OR_RETURN(const std::int32_t index, pool_.add(path));
+  TENPLEX_ASSIGN_OR_RETURN(Header header, read_header(pool_[static_cast<std::size_t>(index)], max_metadata_bytes));
   info_.files.push_back(std::move(shown));
   return header;
 }
@@ -38,21 +34,10 @@ void PlainReader::add_box(const Chunk& chunk, const Dims& strides) {
 }
 
 Result<const ByteSource*> PlainReader::file(std::int32_t index) const {
-  auto opened = opened_.lock();
-  OpenFile& file = (*opened)[static_cast<std::size_t>(index)];
-  if (file.source == nullptr) {
-    TENPLEX_ASSIGN_OR_RETURN(auto source, open(file.path));
-    if (source->size() != file.size_bytes)
-      return corrupt(fmt::format("{}: the file had {} bytes when its header was read and has {} now", source->name(),
-                                 file.size_bytes, source->size()));
-    file.source = std::move(source);
-  }
-  return file.source.get();
+  return &pool_[static_cast<std::size_t>(index)];
 }
 
-std::int64_t PlainReader::file_size(std::int32_t index) const {
-  return (*opened_.lock())[static_cast<std::size_t>(index)].size_bytes;
-}
+std::int64_t PlainReader::file_size(std::int32_t index) const { return pool_[static_cast<std::size_t>(index)].size(); }
 
 Dims PlainReader::strides_of(std::size_t index) const {
   const auto found = strides_.find(index);
@@ -65,7 +50,7 @@ Result<ChunkLocation> PlainReader::locate(std::size_t index) const {
 
 Result<std::string> PlainReader::read_extra_file(const ExtraFile& file) const {
   const std::string& folder = extra_folder_.empty() ? folder_ : extra_folder_;
-  TENPLEX_ASSIGN_OR_RETURN(const auto source, files_.open_below(folder, file.path));
+  TENPLEX_ASSIGN_OR_RETURN(const auto source, open_member(files_, folder, file.path, follow_links_));
   return read_string(*source, 0, source->size());
 }
 

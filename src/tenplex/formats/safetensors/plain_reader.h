@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tenplex/base/guarded.h"
 #include "tenplex/formats/checkpoint.h"
+#include "tenplex/formats/file_pool.h"
 #include "tenplex/formats/safetensors/header.h"
 
 namespace tenplex::safetensors {
@@ -21,7 +21,8 @@ namespace tenplex::safetensors {
 class PlainReader final : public CheckpointReader {
  public:
   /// `folder` contains info.files, or is "" where files are opened by `paths` as they are. Borrows `files`.
-  PlainReader(FileSystem& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
+  PlainReader(FileSystem& files, std::string folder, bool follow_links)
+      : files_(files), folder_(std::move(folder)), follow_links_(follow_links), pool_(files, folder_, follow_links) {}
 
   // ── Building ──
 
@@ -29,7 +30,7 @@ class PlainReader final : public CheckpointReader {
   /// Where extra files lie, if not in the folder.
   void set_extra_folder(std::string folder) { extra_folder_ = std::move(folder); }
 
-  /// Opens a file below the folder, reads its header and closes it again. The file gets the next index in info().files.
+  /// Opens a file below the folder and reads its header. The file gets the next index in info().files.
   /// Errors: as read_header(), and those of opening.
   Result<Header> add_file(const std::string& name, std::int64_t max_metadata_bytes);
   /// The same with the file at `path`, listed by its last component. Requires: the folder is "".
@@ -53,21 +54,15 @@ class PlainReader final : public CheckpointReader {
   Result<std::string> read_extra_file(const ExtraFile& file) const override;
 
  private:
-  struct OpenFile {
-    std::string path;
-    std::int64_t size_bytes = 0;
-    std::unique_ptr<ByteSource> source;
-  };
-
-  Result<std::unique_ptr<ByteSource>> open(const std::string& path) const;
-  Result<Header> add(std::string path, std::string shown, std::int64_t max_metadata_bytes);
+  Result<Header> add(const std::string& path, std::string shown, std::int64_t max_metadata_bytes);
 
   FileSystem& files_;
   std::string folder_;
+  bool follow_links_;
   std::string extra_folder_;
   CheckpointInfo info_;
   std::unordered_map<std::size_t, Dims> strides_;  // of chunks that are not row-major
-  mutable Guarded<std::vector<OpenFile>> opened_;
+  FilePool pool_;                                  // as info_.files
 };
 
 }  // namespace tenplex::safetensors

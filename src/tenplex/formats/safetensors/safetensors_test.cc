@@ -289,11 +289,12 @@ TEST(RankFolder, IsReadByACollectionThatTheCallerWorksOut) {
   for (int rank = 0; rank < 11; ++rank)
     ASSERT_TRUE(builder.add_box(DeviceId(rank), TensorId(0), {{rank, 0}, {1, 2}}).has_value());
   const auto collection = std::move(builder).finish().value();
-  const auto reader = safetensors::open_rank_folder(files, "/ck", *collection, {});
+  const auto reader = safetensors::open_rank_folder(files, "/ck", *collection, {}, {});
   ASSERT_TRUE(reader.has_value()) << reader.error().to_string();
   EXPECT_EQ(chunk_bytes(**reader, 10), "gh");
   put_rank("rank3.safetensors", "abcd");
-  EXPECT_EQ(safetensors::open_rank_folder(files, "/ck", *collection, {}).error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(safetensors::open_rank_folder(files, "/ck", *collection, {}, {}).error().code(),
+            ErrorCode::kInvalidArgument);
   ASSERT_TRUE(files.remove_all("/ck/rank4.safetensors").has_value());
   EXPECT_EQ(safetensors::list_rank_folder(files, "/ck", {}).error().code(), ErrorCode::kNotFound);
 }

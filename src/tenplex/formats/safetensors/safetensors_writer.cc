@@ -17,6 +17,7 @@ namespace tenplex::safetensors {
 namespace {
 
 constexpr std::string_view kHint = "; --objects DIR keeps such things in files of their own";
+constexpr std::string_view kDropHint = ", --drop-extra-files leaves them out";
 
 }  // namespace
 
@@ -45,8 +46,8 @@ Result<OutputPlan> SafetensorsWriter::prepare_file() {
   const CheckpointInfo& source = *request_.source;
   const bool has_folder = !request_.objects_folder.empty();
   if (!source.extra_files.empty() && !has_folder && request_.keep_all_files)
-    return unsupported(fmt::format("a safetensors file has no place for '{}' and {} files in all{}",
-                                   source.extra_files[0].path, source.extra_files.size(), kHint));
+    return unsupported(fmt::format("a safetensors file has no place for '{}' and {} files in all{}{}",
+                                   source.extra_files[0].path, source.extra_files.size(), kHint, kDropHint));
   TENPLEX_ASSIGN_OR_RETURN(EncodedState state, encode_tree(true));
   SideData side;
   side.state_json = std::move(state.json);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "tenplex/formats/member_file.h"
+
 namespace tenplex::safetensors {
 namespace {
 
@@ -27,10 +29,10 @@ void add_alias_chunks(const std::vector<TensorId>& sources, std::size_t first_al
   }
 }
 
-Result<std::string> read_object_file(FileSystem& files, const std::string& folder, const ObjectFile& file) {
-  if (folder.empty())
+Result<std::string> read_object_file(FileSystem& files, const ObjectsFolder& folder, const ObjectFile& file) {
+  if (folder.path.empty())
     return invalid_argument("the checkpoint keeps objects in files of their own; --objects DIR says where they are");
-  TENPLEX_ASSIGN_OR_RETURN(const auto source, files.open_below(folder, file.path));
+  TENPLEX_ASSIGN_OR_RETURN(const auto source, open_member(files, folder.path, file.path, folder.follow_links));
   if (source->size() != file.size_bytes)
     return corrupt(fmt::format("expected {} bytes, found {}", file.size_bytes, source->size()));
   return read_string(*source, 0, source->size());
@@ -101,7 +103,7 @@ Metadata outgoing_metadata(const CheckpointInfo& source) {
   return metadata;
 }
 
-Result<void> apply_side_data(const SideData& side, FileSystem& files, const std::string& objects_folder,
+Result<void> apply_side_data(const SideData& side, FileSystem& files, const ObjectsFolder& objects,
                              PlainReader* reader) {
   CheckpointInfo& info = reader->mutable_info();
   const std::size_t first_alias = info.tensors.size();
@@ -113,7 +115,7 @@ Result<void> apply_side_data(const SideData& side, FileSystem& files, const std:
   JsonReader json(side.state_json);
   StateJsonSource source;
   source.tensors = info.tensors;
-  source.read_object = [&](const ObjectFile& file) { return read_object_file(files, objects_folder, file); };
+  source.read_object = [&](const ObjectFile& file) { return read_object_file(files, objects, file); };
   TENPLEX_ASSIGN_OR_RETURN(info.state, decode_state(json, source).with_context("the stored tree"));
   note_tensors_outside_state(&info);
   return {};

@@ -29,9 +29,15 @@ Result<SideData> decode_side_metadata(std::string_view text);
 /// unless it says otherwise (transformers wants it).
 Metadata outgoing_metadata(const CheckpointInfo& source);
 
+/// Where objects and extra files lie.
+struct ObjectsFolder {
+  std::string path;  ///< "" = not given
+  bool follow_links = false;
+};
+
 /// Applies side data to a reader whose stored tensors and chunks are complete: adds aliases with their chunks, extra
-/// files, and the state, whose objects lie in `objects_folder` ("" = not given).
-Result<void> apply_side_data(const SideData& side, FileSystem& files, const std::string& objects_folder,
+/// files, and the state, whose objects lie in `objects`.
+Result<void> apply_side_data(const SideData& side, FileSystem& files, const ObjectsFolder& objects,
                              PlainReader* reader);
 
 /// Adds `metadata` to the reader's, except the side key. Keys that another file gave another text become a problem.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tenplex/formats/manifest/manifest.h"
+#include "tenplex/formats/member_file.h"
 #include "tenplex/formats/safetensors/natural_order.h"
 #include "tenplex/formats/safetensors/plain_reader.h"
 #include "tenplex/formats/safetensors/safetensors_reader.h"
@@ -16,7 +17,7 @@ namespace {
 
 Result<std::unique_ptr<CheckpointReader>> open_single(FileSystem& files, const std::string& path,
                                                       const ReadOptions& options) {
-  auto reader = std::make_unique<PlainReader>(files, "");
+  auto reader = std::make_unique<PlainReader>(files, "", options.follow_links);
   TENPLEX_ASSIGN_OR_RETURN(Header header, reader->add_single_file(path, options.max_metadata_bytes));
   if (header.find_metadata(kDcpShardingKey))
     return open_dcp_flavoured(files, parent_path(path), {last_component(path)}, options);
@@ -33,7 +34,7 @@ Result<std::unique_ptr<CheckpointReader>> open_single(FileSystem& files, const s
     auto side = decode_side_metadata(*text);
     if (!side) return std::move(side).error().with_context(fmt::format("{}: metadata '{}'", path, kSideKey));
     reader->set_extra_folder(options.objects_folder);
-    auto applied = apply_side_data(*side, files, options.objects_folder, reader.get());
+    auto applied = apply_side_data(*side, files, {options.objects_folder, options.follow_links}, reader.get());
     if (!applied) return std::move(applied).with_context(path).error();
     if (options.objects_folder.empty()) {
       for (const ExtraFile& file : info.extra_files)
@@ -65,12 +66,12 @@ Result<std::unique_ptr<CheckpointReader>> open_safetensors(FileSystem& files, co
     return open_manifest_folder(files, path, options);
   TENPLEX_ASSIGN_OR_RETURN(const std::vector<std::string> names, safetensors_files(files, path));
   if (names.empty()) return not_found(fmt::format("{}: no .safetensors file in this folder", path));
-  TENPLEX_ASSIGN_OR_RETURN(const auto first, files.open_below(path, names.front()));
+  TENPLEX_ASSIGN_OR_RETURN(const auto first, open_member(files, path, names.front(), options.follow_links));
   TENPLEX_ASSIGN_OR_RETURN(const Header header, read_header(*first, options.max_metadata_bytes));
   if (header.find_metadata(kDcpShardingKey)) return open_dcp_flavoured(files, path, names, options);
   return unsupported(fmt::format(
       "{}: {} .safetensors files and neither '{}' nor an index: the folder does not say how its tensors are "
-      "cut; --from and --from-layout say it",
+      "cut; give --from with the sizes of the mesh and --from-layout with the layout",
       path, names.size(), kManifestName));
 }
 

@@ -172,6 +172,24 @@ class Walk {
     return item;
   }
 
+  // The current place as Python's subscripts: ['a'][0].
+  std::string subscripts() const {
+    std::string text;
+    for (const Level& level : levels) {
+      if (!level.keyed) {
+        text += fmt::format("[{}]", level.next - 1);
+        continue;
+      }
+      const NodeId key = level.items[level.next - 2];
+      if (graph_[key].kind == NodeKind::kString) {
+        text += fmt::format("['{:.100}']", graph_[key].text);
+      } else {
+        text += fmt::format("[{}]", python_text(graph_, key, 0).value_or("?"));
+      }
+    }
+    return text;
+  }
+
   Result<void> charge_name() {
     name_bytes_ += name.size();
     if (name_bytes_ > (std::size_t{1} << 20) + 4096 * graph_.size())
@@ -189,6 +207,13 @@ class Walk {
 class Flattener {
  public:
   explicit Flattener(const StateGraph& graph) : graph_(graph), walk_(graph), open_lists_(graph) {}
+
+  /// Subscripts of the first leaf of that name. Requires: run() was not called and would find one.
+  std::string first_place(const std::string& name) {
+    looked_for_ = &name;
+    static_cast<void>(run());
+    return std::move(found_);
+  }
 
   Result<std::vector<StateLeaf>> run() {
     if (graph_.root == kNoNode) return std::move(leaves_);
@@ -224,8 +249,12 @@ class Flattener {
 
   Result<void> add_leaf(NodeId node) {
     TENPLEX_TRY(walk_.charge_name());
+    if (looked_for_ != nullptr && found_.empty() && walk_.name == *looked_for_) found_ = walk_.subscripts();
     if (!names_.insert(walk_.name).second)
-      return unsupported(fmt::format("two entries have the flattened name '{}'", walk_.name));
+      return unsupported(looked_for_ != nullptr
+                             ? std::string()
+                             : fmt::format("two entries have the flattened name '{:.100}': {} and {}", walk_.name,
+                                           Flattener(graph_).first_place(walk_.name), walk_.subscripts()));
     leaves_.push_back({walk_.name, walk_.path, node});
     return {};
   }
@@ -235,6 +264,8 @@ class Flattener {
   OpenLists open_lists_;
   std::vector<StateLeaf> leaves_;
   std::unordered_set<std::string> names_;
+  const std::string* looked_for_ = nullptr;
+  std::string found_;
 };
 
 // Walks below one leaf (or from the root) for tensors that flatten() does not reach. Each node is entered once.

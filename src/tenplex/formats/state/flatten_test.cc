@@ -37,6 +37,17 @@ TEST(Flatten, OpensDictsAndListsWithTensorsOrDicts) {
   EXPECT_THAT(names(graph), ElementsAre("m.w", "groups.0.lr", "groups.0.params", "l.0.0", "l.1", "t", "plain", "7"));
 }
 
+TEST(Flatten, NamesBothPlacesOfOneName) {
+  StateGraph graph;
+  const NodeId inner = graph.add_dict({graph.add_int(0), graph.add_none(), text(graph, "0"), graph.add_none()});
+  graph.root = graph.add_dict({text(graph, "a"), inner});
+  EXPECT_THAT(names(graph), ElementsAre(HasSubstr("'a.0': ['a'][0] and ['a']['0']")));
+  StateGraph dotted;
+  const NodeId list = dotted.add_list({dotted.add_tensor({})});
+  dotted.root = dotted.add_dict({text(dotted, "l.0"), dotted.add_none(), text(dotted, "l"), list});
+  EXPECT_THAT(names(dotted), ElementsAre(HasSubstr("'l.0': ['l.0'] and ['l'][0]")));
+}
+
 TEST(Flatten, NamesKeysAsPythonPrintsThem) {
   StateGraph graph;
   const NodeId tuple = graph.add_tuple({graph.add_int(1), text(graph, "a"), graph.add_tuple({graph.add_bool(true)})});

@@ -8,6 +8,7 @@
 #include "tenplex/base/crc32.h"
 #include "tenplex/formats/torch/torch_format.h"
 #include "tenplex/formats/torch/torch_pickle_reader.h"
+#include "tenplex/formats/torch/torch_side.h"
 #include "tenplex/formats/torch/zip_archive.h"
 #include "tenplex/ptc/dtype.h"
 
@@ -94,6 +95,7 @@ class TorchReader : public CheckpointReader {
     info_.format = "torch";
     info_.tensors = std::move(parsed->tensors);
     info_.state = std::move(parsed->state);
+    TENPLEX_TRY(load_side(options.max_metadata_bytes));
     info_.files = {path.substr(path.rfind('/') + 1)};
     for (std::size_t tensor = 0; tensor < info_.tensors.size(); ++tensor) {
       const Dims& shape = info_.tensors[tensor].shape;
@@ -101,6 +103,17 @@ class TorchReader : public CheckpointReader {
       info_.chunks.add({TensorId(tensor), DeviceId(0), 0, archive_.entries()[entry].header_offset,
                         Box{Dims::filled(shape.rank(), 0), shape}});
     }
+    return {};
+  }
+
+  // Free text of another format, in an entry that torch passes over.
+  Result<void> load_side(std::int64_t max_bytes) {
+    const auto entry = archive_.find(fmt::format("{}/{}", folder_, kTorchSideName));
+    if (!entry) return {};
+    TENPLEX_ASSIGN_OR_RETURN(const std::string text, archive_.read(*entry, max_bytes));
+    auto metadata = decode_torch_side(text).with_context(fmt::format("'{}'", kTorchSideName));
+    if (!metadata) return std::move(metadata).error();
+    info_.metadata = std::move(*metadata);
     return {};
   }
 

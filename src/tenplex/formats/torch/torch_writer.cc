@@ -10,6 +10,7 @@
 
 #include "tenplex/formats/torch/torch_format.h"
 #include "tenplex/formats/torch/torch_pickle_writer.h"
+#include "tenplex/formats/torch/torch_side.h"
 #include "tenplex/formats/torch/zip_layout.h"
 
 namespace tenplex {
@@ -70,14 +71,16 @@ class TorchWriter : public CheckpointWriter {
     tensors_ = request.target->tensors();
     TENPLEX_TRY(check_whole(*request.target));
     if (!source.extra_files.empty() && request.keep_all_files)
-      return unsupported(fmt::format("a torch file has no place for '{}' and other files beside the tensors",
-                                     source.extra_files[0].path));
+      return unsupported(
+          fmt::format("a torch file has no place for '{}' and {} files in all beside the tensors; --drop-extra-files "
+                      "leaves them out",
+                      source.extra_files[0].path, source.extra_files.size()));
     state_ = source.state.root == kNoNode ? flat_state(tensors_) : source.state;
     TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(state_, state_.root, tensors_));
     TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
     TENPLEX_TRY(check_all_written(pickle));
     TENPLEX_TRY(check_casts(pickle, source));
-    return lay_out(pickle, std::move(bytes), folder_of(request.target_name));
+    return lay_out(pickle, std::move(bytes), encode_torch_side(source.metadata), folder_of(request.target_name));
   }
 
   Result<std::string> literal(std::int32_t file, std::size_t segment,
@@ -132,9 +135,9 @@ class TorchWriter : public CheckpointWriter {
     return {};
   }
 
-  OutputPlan lay_out(const TorchPickleWriter& pickle, std::string bytes, const std::string& folder) {
+  OutputPlan lay_out(const TorchPickleWriter& pickle, std::string bytes, std::string side, const std::string& folder) {
     layout_.emplace(folder);
-    layout_->begin(std::move(bytes));
+    layout_->begin(std::move(bytes), std::move(side));
     for (const OutputStorage& storage : pickle.storages()) layout_->add_data(storage.size_bytes);
     layout_->close();
     OutputPlan plan;

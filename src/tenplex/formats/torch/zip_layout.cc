@@ -31,12 +31,13 @@ void ZipLayout::add(std::string_view name, std::string bytes) {
   entries_.push_back(std::move(entry));
 }
 
-void ZipLayout::begin(std::string pickle) {
+void ZipLayout::begin(std::string pickle, std::string side) {
   entries_.reserve(7);
   add("data.pkl", std::move(pickle));
   add(".format_version", "1");
   add(".storage_alignment", "64");
   add("byteorder", "little");
+  if (!side.empty()) add("tenplex.json", std::move(side));
   first_data_ = entries_.size();
 }
 

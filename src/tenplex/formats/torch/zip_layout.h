@@ -30,8 +30,8 @@ class ZipLayout {
   /// `folder` is the archive's top folder: the file's stem, or "archive".
   explicit ZipLayout(std::string_view folder) : folder_(folder) {}
 
-  /// data.pkl and the entries that torch puts behind it.
-  void begin(std::string pickle);
+  /// data.pkl and the entries that torch puts behind it; then "tenplex.json" with `side`, unless that is empty.
+  void begin(std::string pickle, std::string side = "");
   /// Adds "data/<number>", numbers counted from 0.
   void add_data(std::int64_t size_bytes);
   /// version, serialization id and directory. Nothing may be added after it.

@@ -1,15 +1,21 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/formats/dcp/file_pool.h"
+#include "tenplex/formats/file_pool.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-namespace tenplex::dcp {
+#include "tenplex/formats/member_file.h"
+
+namespace tenplex {
+
+Result<std::unique_ptr<ByteSource>> FilePool::open(const std::string& relative) const {
+  return folder_.empty() ? files_.open(relative) : open_member(files_, folder_, relative, follow_links_);
+}
 
 Result<std::int32_t> FilePool::add(std::string_view relative) {
-  TENPLEX_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, files_.open_below(folder_, std::string(relative)));
+  TENPLEX_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, open(std::string(relative)));
   const std::size_t index = sources_.size();
   sources_.emplace_back(*this, index, std::string(relative), source->name(), source->size());
   const std::scoped_lock lock(mutex_);
@@ -29,7 +35,7 @@ Result<std::shared_ptr<ByteSource>> FilePool::acquire(std::size_t index) const {
   const std::scoped_lock lock(mutex_);
   const Source& source = sources_[index];
   if (source.open_) return std::shared_ptr<ByteSource>(source.open_);
-  TENPLEX_ASSIGN_OR_RETURN(std::shared_ptr<ByteSource> opened, files_.open_below(folder_, source.relative_));
+  TENPLEX_ASSIGN_OR_RETURN(std::shared_ptr<ByteSource> opened, open(source.relative_));
   if (opened->size() != source.size()) {
     return corrupt(fmt::format("{}: had {} bytes before and has {} now", source.name(), source.size(), opened->size()));
   }
@@ -42,4 +48,4 @@ Result<void> FilePool::Source::read_at(std::int64_t offset, MutableByteSpan buff
   return source->read_at(offset, buffer);
 }
 
-}  // namespace tenplex::dcp
+}  // namespace tenplex

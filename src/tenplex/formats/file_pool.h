@@ -1,7 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// FilePool: the data files of a DCP folder, of which there may be more than a process may have open. Each is a
+// FilePool: the data files of a checkpoint, of which there may be more than a process may have open. Each is a
 // ByteSource for as long as the pool lives; at most kMaxOpen are open at a time, the one opened longest ago is closed
 // first.
 //
@@ -20,17 +20,20 @@
 #include "tenplex/base/result.h"
 #include "tenplex/io/file_system.h"
 
-namespace tenplex::dcp {
+namespace tenplex {
 
 class FilePool {
  public:
   static constexpr std::size_t kMaxOpen = 128;
 
-  FilePool(FileSystem& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
+  /// With the folder "" files are added by paths as they are.
+  FilePool(FileSystem& files, std::string folder, bool follow_links = false)
+      : files_(files), folder_(std::move(folder)), follow_links_(follow_links) {}
   FilePool(const FilePool&) = delete;
   FilePool& operator=(const FilePool&) = delete;
 
-  /// Opens `relative` once to learn its size. Errors: not_found, invalid_argument if it leads out of the folder, io.
+  /// Opens `relative` to learn its size; returns its index. Errors: not_found, invalid_argument if it leads out of the
+  /// folder, io.
   Result<std::int32_t> add(std::string_view relative);
 
   std::size_t size() const { return sources_.size(); }
@@ -55,14 +58,16 @@ class FilePool {
     std::int64_t size_;
   };
 
+  Result<std::unique_ptr<ByteSource>> open(const std::string& relative) const;
   Result<std::shared_ptr<ByteSource>> acquire(std::size_t index) const;
   void keep_open(std::size_t index, std::shared_ptr<ByteSource> source) const;
 
   FileSystem& files_;
   std::string folder_;
+  bool follow_links_;
   std::deque<Source> sources_;
   mutable std::mutex mutex_;
   mutable std::deque<std::size_t> open_order_;  // guarded by mutex_
 };
 
-}  // namespace tenplex::dcp
+}  // namespace tenplex
