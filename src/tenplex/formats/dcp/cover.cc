@@ -24,9 +24,10 @@ struct CornerSum {
   friend bool operator==(const CornerSum&, const CornerSum&) = default;
 };
 
+// Without initial values: the array of all corners is made for every box, and filled only as far as its rank goes.
 struct CornerState {
-  std::uint64_t first = 0x9e3779b97f4a7c15U;
-  std::uint64_t second = 0xc2b2ae3d27d4eb4fU;
+  std::uint64_t first;
+  std::uint64_t second;
 
   CornerState step(std::int64_t coordinate) const {
     const auto value = static_cast<std::uint64_t>(coordinate);
@@ -37,8 +38,9 @@ struct CornerState {
 // The corners of the first dims are expanded one dimension at a time: 2^(rank + 1) steps in all.
 void add_corners(const Box& box, CornerSum* sum) {
   std::array<CornerState, 1U << kMaxRank> states;
-  std::array<bool, 1U << kMaxRank> negative{};
-  states[0] = {};
+  std::array<bool, 1U << kMaxRank> negative;
+  states[0] = {0x9e3779b97f4a7c15U, 0xc2b2ae3d27d4eb4fU};
+  negative[0] = false;
   std::size_t count = 1;
   for (int dim = 0; dim < box.rank(); ++dim) {
     for (std::size_t i = 0; i < count; ++i) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kProtocol = 4;
 constexpr std::size_t kPartBytes = 256 << 10;
+constexpr std::int64_t kKeptBytes = 16 << 20;  // of text that is not made twice
 constexpr std::string_view kMetadata = "torch.distributed.checkpoint.metadata";
 constexpr std::string_view kFilesystem = "torch.distributed.checkpoint.filesystem";
 
@@ -69,7 +70,7 @@ MetadataWriter::MetadataWriter(const OutputItems& items) : items_(items) {
   first_unit_.push_back(0);
   for (const OutputLeaf& leaf : items.leaves) first_unit_.push_back(first_unit_.back() + leaf.item_count);
   opening_ = make_opening();
-  parts_.push_back({Section::kOpening, 0, 0, static_cast<std::int64_t>(opening_.size())});
+  parts_.push_back({Section::kOpening, 0, 0, static_cast<std::int64_t>(opening_.size()), {}});
   lay_out(Section::kTensors, first_unit_.back());
   lay_out(Section::kPaths, static_cast<std::int64_t>(items.leaves.size()));
   lay_out(Section::kStorage, first_unit_.back());
@@ -128,26 +129,34 @@ void MetadataWriter::lay_out(Section section, std::int64_t units) {
   PickleWriter out(kProtocol);
   SubTensor scratch;
   out.take();
-  Part part{section, 0, 0, 0};
+  Part part{section, 0, 0, 0, {}};
   for (std::int64_t unit = 0; unit < units; ++unit) {
     write_unit(out, section, unit, &scratch);
     if (unit + 1 != units && out.bytes().size() < kPartBytes) continue;
     part.last = unit + 1;
-    part.size_bytes = static_cast<std::int64_t>(out.take().size());
-    parts_.push_back(part);
+    add_part(part, out.take());
     part.first = part.last;
   }
   // An empty section still closes the one before it.
   if (units == 0) {
     write_unit(out, section, 0, &scratch);
-    part.size_bytes = static_cast<std::int64_t>(out.take().size());
-    parts_.push_back(part);
+    add_part(part, out.take());
   }
+}
+
+void MetadataWriter::add_part(const Part& part, std::string text) {
+  Part& added = parts_.emplace_back(part);
+  added.size_bytes = static_cast<std::int64_t>(text.size());
+  if (kept_bytes_ + added.size_bytes > kKeptBytes) return;
+  kept_bytes_ += added.size_bytes;
+  text.shrink_to_fit();
+  added.text = std::move(text);
 }
 
 std::string MetadataWriter::part(std::size_t part) const {
   const Part& wanted = parts_[part];
   if (wanted.section == Section::kOpening) return opening_;
+  if (!wanted.text.empty()) return wanted.text;
   PickleWriter out(kProtocol);
   SubTensor scratch;
   out.take();

@@ -40,6 +40,7 @@ class MetadataWriter {
     std::int64_t first = 0;  ///< unit of the section
     std::int64_t last = 0;
     std::int64_t size_bytes = 0;
+    std::string text;  // kept from the layout while there is room
   };
   // Memo indexes of part 0.
   struct Memo {
@@ -57,6 +58,7 @@ class MetadataWriter {
 
   std::string make_opening();
   void lay_out(Section section, std::int64_t units);
+  void add_part(const Part& part, std::string text);
   Position position(std::int64_t unit) const;
   void write_unit(PickleWriter& out, Section section, std::int64_t unit, SubTensor* scratch) const;
   void write_tensor_unit(PickleWriter& out, const Position& at, SubTensor* scratch) const;
@@ -69,6 +71,7 @@ class MetadataWriter {
   std::string opening_;
   std::vector<std::int64_t> first_unit_;  // per leaf, and the total
   std::vector<Part> parts_;
+  std::int64_t kept_bytes_ = 0;
 };
 
 }  // namespace tenplex::dcp
