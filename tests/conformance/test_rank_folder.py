@@ -17,7 +17,6 @@ from safetensors.torch import load_file, save_file
 
 from compare import assert_same_tensors
 from program import tenplex, tenplex_json
-from refusal import assert_refused
 
 TP = 4
 FROM = ("--from", f"tp={TP}", "--from-layout", "hf-llama")
@@ -146,7 +145,10 @@ def test_metadata_and_other_files_are_carried(ranks: Path, tmp_path: Path) -> No
 
 
 def test_without_from_the_error_says_what_to_give(ranks: Path, tmp_path: Path) -> None:
-    assert_refused(ranks, tmp_path / "refused", "--from", "--from-layout")
+    for arguments in (("inspect", ranks), ("reshard", ranks, tmp_path / "out", "--format", "dcp")):
+        run = tenplex(*arguments, exit_code=1)
+        assert "--from" in run.err
+        assert "--from-layout" in run.err
     run = tenplex("reshard", ranks, tmp_path / "out", "--from", "tp=4", exit_code=1)
     assert "--from-layout" in run.err
 

@@ -321,10 +321,19 @@ TEST(DcpSideFile, CarriesTextAndSecondNames) {
   dcp::SideFile side;
   side.metadata = {{"format", "pt"}, {"a", "\"\n"}, {"", ""}};
   side.repeated = {"b.x", "b.y"};
+  TensorView view;
+  view.storage = 3;
+  view.offset = 8;
+  view.strides = {4, 1};
+  view.object = 2;
+  side.inner_views = {{"t.1", view}};
   const auto back = dcp::decode_side_file(*dcp::encode_side_file(side));
   ASSERT_TRUE(back) << back.error().to_string();
   EXPECT_EQ(back->metadata, side.metadata);
   EXPECT_EQ(back->repeated, side.repeated);
+  ASSERT_EQ(back->inner_views.size(), 1U);
+  EXPECT_EQ(back->inner_views[0].name, "t.1");
+  EXPECT_EQ(back->inner_views[0].view, view);
   side.repeated = {"\xff"};
   EXPECT_EQ(dcp::encode_side_file(side).error().code(), ErrorCode::kUnsupported);
 }

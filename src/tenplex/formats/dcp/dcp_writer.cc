@@ -210,8 +210,12 @@ Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* 
     if (!entry.first.starts_with(kDcpKeys)) side.metadata.push_back(entry);
   }
   side.side.extra_files = source.extra_files;
-  if (source.state.root != kNoNode && !is_plain_tree(source)) {
-    TENPLEX_ASSIGN_OR_RETURN(const std::vector<StateLeaf> leaves, flatten(source.state));
+  std::vector<StateLeaf> leaves;
+  if (source.state.root != kNoNode) {
+    TENPLEX_ASSIGN_OR_RETURN(leaves, flatten(source.state));
+  }
+  side.inner_views = shared_inner_views(source, leaves);
+  if (source.state.root != kNoNode && (!side.inner_views.empty() || !is_plain_tree(source))) {
     TENPLEX_ASSIGN_OR_RETURN(EncodedState state, encode_skeleton(source, tensors_, leaves));
     side.repeated = repeated_names(leaves);
     side.side.state_json = std::move(state.json);

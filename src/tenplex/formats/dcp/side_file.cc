@@ -4,14 +4,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tenplex/base/hash.h"
 #include "tenplex/formats/manifest/base64.h"
+#include "tenplex/formats/manifest/json_dims.h"
 
 namespace tenplex::dcp {
 namespace {
 
 constexpr std::string_view kFormat = "tenplex.dcp";
 constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kMaxSideNumber = 0x7fffffff;  // of storages and objects
 constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 
 std::string checksum(std::string_view body) {
@@ -112,6 +116,62 @@ Result<void> read_repeated(JsonReader& json, SideFile* side) {
   }
 }
 
+// [name, storage, offset, strides, object]
+Result<InnerView> read_inner_view(JsonReader& json) {
+  InnerView inner;
+  std::int64_t storage = 0;
+  std::int64_t object = 0;
+  const auto next = [&]() -> Result<void> {
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_element());
+    return more ? Result<void>() : Result<void>(json.fail("an inner view lacks a part"));
+  };
+  TENPLEX_TRY(json.begin_array());
+  TENPLEX_TRY(next());
+  TENPLEX_ASSIGN_OR_RETURN(inner.name, json.string());
+  TENPLEX_TRY(next());
+  TENPLEX_ASSIGN_OR_RETURN(storage, json.integer());
+  TENPLEX_TRY(next());
+  TENPLEX_ASSIGN_OR_RETURN(inner.view.offset, json.integer());
+  TENPLEX_TRY(next());
+  TENPLEX_ASSIGN_OR_RETURN(inner.view.strides, read_dims(json));
+  TENPLEX_TRY(next());
+  TENPLEX_ASSIGN_OR_RETURN(object, json.integer());
+  TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_element());
+  const bool natural = std::all_of(inner.view.strides.begin(), inner.view.strides.end(),
+                                   [](std::int64_t stride) { return stride >= 0; });
+  if (more || storage < 0 || storage > kMaxSideNumber || object < 0 || object > kMaxSideNumber ||
+      inner.view.offset < 0 || !natural)
+    return json.fail("an inner view that cannot be");
+  inner.view.storage = static_cast<std::uint32_t>(storage);
+  inner.view.object = static_cast<std::uint32_t>(object);
+  return inner;
+}
+
+Result<void> read_inner_views(JsonReader& json, SideFile* side) {
+  TENPLEX_TRY(json.begin_array());
+  for (;;) {
+    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_element());
+    if (!more) return {};
+    TENPLEX_ASSIGN_OR_RETURN(InnerView inner, read_inner_view(json));
+    side->inner_views.push_back(std::move(inner));
+  }
+}
+
+void append_inner_views(JsonWriter& json, const std::vector<InnerView>& views) {
+  json.key("inner_views");
+  json.begin_array();
+  for (const InnerView& inner : views) {
+    json.begin_array();
+    json.value(inner.name);
+    json.value(std::int64_t{inner.view.storage});
+    json.value(inner.view.offset);
+    json.value(inner.view.strides);
+    json.value(std::int64_t{inner.view.object});
+    json.end_array();
+  }
+  json.end_array();
+}
+
 Result<SideFile> decode_body(std::string_view body) {
   SideFile side;
   JsonReader json(body);
@@ -128,6 +188,8 @@ Result<SideFile> decode_body(std::string_view body) {
       TENPLEX_TRY(read_layout(json, &side.layout));
     } else if (key == "metadata") {
       TENPLEX_TRY(read_metadata_texts(json, &side));
+    } else if (key == "inner_views") {
+      TENPLEX_TRY(read_inner_views(json, &side));
     } else if (key == "repeated") {
       TENPLEX_TRY(read_repeated(json, &side));
     } else if (key == "pickles") {
@@ -185,6 +247,10 @@ Result<std::string> encode_side_file(const SideFile& side) {
     if (find_invalid_utf8(name) != std::string_view::npos)
       return unsupported(fmt::format("name '{}' is not UTF-8", name));
   }
+  for (const InnerView& inner : side.inner_views) {
+    if (find_invalid_utf8(inner.name) != std::string_view::npos)
+      return unsupported(fmt::format("name '{}' is not UTF-8", inner.name));
+  }
   std::string body;
   JsonWriter json(&body);
   json.begin_object();
@@ -200,6 +266,7 @@ Result<std::string> encode_side_file(const SideFile& side) {
     }
     json.end_object();
   }
+  if (!side.inner_views.empty()) append_inner_views(json, side.inner_views);
   if (!side.repeated.empty()) {
     json.key("repeated");
     json.begin_array();

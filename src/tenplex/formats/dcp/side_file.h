@@ -25,6 +25,13 @@
 
 namespace tenplex::dcp {
 
+/// How a tensor inside an object lies in a storage that something outside of the object lies in too. DCP stores objects
+/// apart from each other and so loses it.
+struct InnerView {
+  std::string name;
+  TensorView view;  ///< without its tensor and flags
+};
+
 struct SideFile {
   int device_count = 1;
   LayoutNote layout;
@@ -32,6 +39,7 @@ struct SideFile {
   /// Names that lead to what another name leads to, because they go through a container that the tree has twice. torch
   /// reads them; in `side.state_json` there is only the first name.
   std::vector<std::string> repeated;
+  std::vector<InnerView> inner_views;
   SideData side;
   std::vector<std::pair<std::string, std::string>> pickles;  ///< path in side.state_json, bytes
 };
@@ -41,6 +49,9 @@ Result<std::string> encode_side_file(const SideFile& side);
 
 /// Errors: corrupt; unsupported for a newer version.
 Result<SideFile> decode_side_file(std::string_view text);
+
+/// The tensors inside objects of `leaves` that share their storage, or are one Python object, with one of another leaf.
+std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<const StateLeaf> leaves);
 
 /// Names of `leaves` whose node an earlier leaf has.
 std::vector<std::string> repeated_names(std::span<const StateLeaf> leaves);

@@ -91,6 +91,38 @@ class PlainTree {
 
 }  // namespace
 
+std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<const StateLeaf> leaves) {
+  constexpr std::uint32_t kShared = 0xffffffff;
+  const StateGraph& graph = info.state;
+  std::vector<bool> seen(graph.size(), false);
+  std::vector<NodeId> inner;
+  std::unordered_map<std::uint32_t, std::uint32_t> leaf_of_storage;
+  for (std::uint32_t leaf = 0; leaf < leaves.size(); ++leaf) {
+    std::vector<NodeId> open;
+    const auto visit = [&](NodeId id) {
+      if (id == kNoNode || seen[id]) return;
+      seen[id] = true;
+      open.push_back(id);
+    };
+    visit(leaves[leaf].node);
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      open.pop_back();
+      graph.for_each_edge(id, visit);
+      if (graph[id].kind != NodeKind::kTensor) continue;
+      if (id != leaves[leaf].node) inner.push_back(id);
+      const auto [owner, added] = leaf_of_storage.emplace(graph.view(id).storage, leaf);
+      if (!added && owner->second != leaf) owner->second = kShared;
+    }
+  }
+  std::vector<InnerView> shared;
+  for (const NodeId id : inner) {
+    const TensorView& view = graph.view(id);
+    if (leaf_of_storage.at(view.storage) == kShared) shared.push_back({info.tensors[view.tensor.index()].name, view});
+  }
+  return shared;
+}
+
 std::vector<std::string> repeated_names(std::span<const StateLeaf> leaves) {
   std::vector<std::string> names;
   std::unordered_set<NodeId> seen;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <unordered_map>
 #include <utility>
 
 #include "tenplex/formats/dcp/stored_item.h"
@@ -171,9 +172,22 @@ Result<void> StateBuilder::name_inner_tensors() {
   if (built_.inner.empty()) return {};
   TENPLEX_ASSIGN_OR_RETURN(const auto names, tensor_names(built_.graph));
   const std::size_t first = in_.catalog.tensors.size();
+  std::unordered_map<std::string_view, const TensorView*> views;
+  for (const InnerView& inner : in_.side.inner_views) views.emplace(inner.name, &inner.view);
   for (const auto& [node, name] : names) {
-    const std::size_t tensor = built_.graph.view(node).tensor.index();
-    if (tensor >= first) built_.inner[tensor - first].tensor.name = name;
+    TensorView& view = built_.graph.view(node);
+    if (view.tensor.index() < first) continue;
+    TensorInfo& tensor = built_.inner[view.tensor.index() - first].tensor;
+    tensor.name = name;
+    const auto found = views.find(name);
+    if (found == views.end()) continue;
+    if (found->second->strides.rank() != tensor.shape.rank())
+      return corrupt(fmt::format("tensor '{}': {} strides for the shape {}", name, found->second->strides.rank(),
+                                 to_string(tensor.shape)));
+    view.storage = found->second->storage;
+    view.offset = found->second->offset;
+    view.strides = found->second->strides;
+    view.object = found->second->object;
   }
   return {};
 }
