@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -71,16 +72,22 @@ Result<OutputLayout> OutputLayout::build(const OutputPlan& plan, const Collectio
                                          const CheckpointWriter& writer) {
   OutputLayout layout;
   std::vector<Placed> segments = data_segments(plan, target, writer);
-  std::stable_sort(segments.begin(), segments.end(),
-                   [](const Placed& a, const Placed& b) { return identity(a.array) < identity(b.array); });
+  // Segments are large: their numbers are sorted.
+  std::vector<std::uint32_t> order(segments.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const auto first = identity(segments[a].array);
+    const auto second = identity(segments[b].array);
+    return first != second ? first < second : a < b;
+  });
   layout.destinations_.reserve(segments.size());
   for (std::size_t begin = 0; begin < segments.size();) {
-    OutputArray array = std::move(segments[begin].array);
+    OutputArray array = std::move(segments[order[begin]].array);
     array.first_destination = static_cast<std::uint32_t>(layout.destinations_.size());
     const auto same = identity(array);
     std::size_t end = begin;
-    do layout.destinations_.push_back(segments[end].destination);
-    while (++end < segments.size() && identity(segments[end].array) == same);
+    do layout.destinations_.push_back(segments[order[end]].destination);
+    while (++end < segments.size() && identity(segments[order[end]].array) == same);
     array.destination_count = static_cast<std::uint32_t>(end - begin);
     (array.kind == Kind::kStorage ? layout.storages_ : layout.arrays_).push_back(std::move(array));
     begin = end;

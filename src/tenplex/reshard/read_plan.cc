@@ -104,8 +104,8 @@ void index_windows(ReadPlan* plan) {
   std::iota(plan->by_first_window.begin(), plan->by_first_window.end(), 0U);
   std::vector<std::int64_t> first(count);
   for (std::size_t i = 0; i < count; ++i) first[i] = plan->grid->first_of(plan->copies[i].box);
-  std::stable_sort(plan->by_first_window.begin(), plan->by_first_window.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return first[a] < first[b]; });
+  std::sort(plan->by_first_window.begin(), plan->by_first_window.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return first[a] != first[b] ? first[a] < first[b] : a < b; });
   plan->first_window.clear();
   plan->last_window_so_far.clear();
   std::int64_t last = -1;
