@@ -47,7 +47,6 @@ class Run:
     err: str
     wall_seconds: float
     cpu_seconds: float
-    peak_resident_bytes: int
     peak_anonymous_bytes: int
     read_bytes: int
     timed_out: bool
@@ -162,7 +161,6 @@ def tenplex(
             err=err.read().decode(errors="replace"),
             wall_seconds=wall_seconds,
             cpu_seconds=usage.ru_utime + usage.ru_stime,
-            peak_resident_bytes=usage.ru_maxrss * 1024,
             peak_anonymous_bytes=sampler.peak_bytes if sampler else 0,
             read_bytes=read_bytes,
             timed_out=timed_out.is_set(),

@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const auto kGolden = std::filesystem::path(__FILE__).parent_path() / "../../../../tests/golden/v1/dcp";
+const auto kGolden = std::filesystem::path("tests/golden/v1/dcp");
 
 std::string bytes_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -301,8 +301,7 @@ TEST(RankFolder, IsReadByACollectionThatTheCallerWorksOut) {
 
 // Written by safetensors 0.8.0; see make.py beside it.
 TEST(SafetensorsFile, OfTheRealLibraryHasEveryDtype) {
-  const auto path =
-      std::filesystem::path(__FILE__).parent_path() / "../../../../tests/golden/v1/safetensors/every_dtype.safetensors";
+  const auto path = std::filesystem::path("tests/golden/v1/safetensors/every_dtype.safetensors");
   const auto files = local_file_system();
   const auto reader = open_checkpoint(*files, path.string(), {});
   ASSERT_TRUE(reader.has_value()) << reader.error().to_string();

@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string file_text(const std::string& below_root) {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "../../../.." / below_root;
+  const auto path = std::filesystem::path(below_root);
   std::ifstream stream(path, std::ios::binary);
   EXPECT_TRUE(stream.good()) << path;
   std::ostringstream text;
