@@ -204,6 +204,8 @@ Result<void> OutputBuilder::place_tensor(std::uint32_t number, std::int64_t* fir
     if (before.requires_grad == leaf.requires_grad || target_.alias_of(leaf.tensor)) {
       leaf.first_item = before.first_item;
       leaf.item_count = before.item_count;
+      // Only the one that a layout ties it to has shards.
+      if (target_.alias_of(leaf.tensor)) leaf.tensor = before.tensor;
       return {};
     }
   } else {
