@@ -4,7 +4,15 @@
 // The input is a DCP folder: three lengths (u16, little-endian), then that many bytes of `.metadata`, of `__0_0.distcp`
 // and of tenplex.json; the rest is `__1_0.distcp`. The folder is opened, every chunk is located and read; what can be
 // read is laid out for writing again.
-// decoder: src/tenplex/formats/dcp/metadata.cc src/tenplex/formats/dcp/metadata_hooks.cc src/tenplex/formats/dcp/catalog.cc src/tenplex/formats/dcp/cover.cc src/tenplex/formats/dcp/dcp_reader.cc src/tenplex/formats/dcp/stored_item.cc src/tenplex/formats/dcp/state_builder.cc src/tenplex/formats/dcp/side_file.cc src/tenplex/formats/dcp/safetensors_payload.cc
+// decoder: src/tenplex/formats/dcp/metadata.cc
+// decoder: src/tenplex/formats/dcp/metadata_hooks.cc
+// decoder: src/tenplex/formats/dcp/catalog.cc
+// decoder: src/tenplex/formats/dcp/cover.cc
+// decoder: src/tenplex/formats/dcp/dcp_reader.cc
+// decoder: src/tenplex/formats/dcp/stored_item.cc
+// decoder: src/tenplex/formats/dcp/state_builder.cc
+// decoder: src/tenplex/formats/dcp/side_file.cc
+// decoder: src/tenplex/formats/dcp/safetensors_payload.cc
 #include <algorithm>
 #include <cstdint>
 #include <string>

@@ -1,8 +1,9 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is a layout file. What parses is applied to a small model on a small mesh; what fits must cover every tensor.
-// decoder: src/tenplex/ptc/layout.cc src/tenplex/ptc/layout_rule_reader.cc src/tenplex/ptc/yaml_document.cc
+// The input is a layout file. What parses is applied to a small model on a small mesh; what fits must cover every
+// tensor. decoder: src/tenplex/ptc/layout.cc decoder: src/tenplex/ptc/layout_rule_reader.cc decoder:
+// src/tenplex/ptc/yaml_document.cc
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -16,10 +17,14 @@ namespace {
 const std::vector<tenplex::TensorInfo>& model() {
   using tenplex::DType;
   static const std::vector<tenplex::TensorInfo> tensors = {
-      {"embedding.weight", DType::kFloat32, {13, 4}},      {"layers.0.up.weight", DType::kBFloat16, {12, 4}},
-      {"layers.1.up.weight", DType::kBFloat16, {12, 4}},   {"layers.0.experts.0.w", DType::kFloat32, {4, 6}},
-      {"layers.0.experts.1.w", DType::kFloat32, {4, 6}},   {"state.layers.0.up.weight.exp_avg", DType::kFloat32, {12, 4}},
-      {"state.layers.0.up.weight.step", DType::kInt64, {}}, {"head.weight", DType::kFloat32, {13, 4}}};
+      {"embedding.weight", DType::kFloat32, {13, 4}},
+      {"layers.0.up.weight", DType::kBFloat16, {12, 4}},
+      {"layers.1.up.weight", DType::kBFloat16, {12, 4}},
+      {"layers.0.experts.0.w", DType::kFloat32, {4, 6}},
+      {"layers.0.experts.1.w", DType::kFloat32, {4, 6}},
+      {"state.layers.0.up.weight.exp_avg", DType::kFloat32, {12, 4}},
+      {"state.layers.0.up.weight.step", DType::kInt64, {}},
+      {"head.weight", DType::kFloat32, {13, 4}}};
   return tensors;
 }
 

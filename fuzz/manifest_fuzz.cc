@@ -3,7 +3,11 @@
 //
 // The input is the body of a manifest; the target puts the right length and checksum around it, so that the fuzzer
 // gets past them. It is also read as it is. States are decoded with the manifest's own tensors.
-// decoder: src/tenplex/formats/manifest/manifest_reader.cc src/tenplex/formats/manifest/json_reader.cc src/tenplex/formats/manifest/state_json_decode.cc src/tenplex/formats/manifest/base64.cc src/tenplex/formats/manifest/side_data.cc
+// decoder: src/tenplex/formats/manifest/manifest_reader.cc
+// decoder: src/tenplex/formats/manifest/json_reader.cc
+// decoder: src/tenplex/formats/manifest/state_json_decode.cc
+// decoder: src/tenplex/formats/manifest/base64.cc
+// decoder: src/tenplex/formats/manifest/side_data.cc
 #include <fmt/format.h>
 
 #include <cstdint>

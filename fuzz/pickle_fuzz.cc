@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is a pickle. What reads without hooks is written in both protocols, read again and compared.
-// decoder: src/tenplex/formats/pickle/pickle_reader.cc src/tenplex/formats/pickle/pickle_document.cc src/tenplex/formats/pickle/pickle_text.cc src/tenplex/formats/pickle/pickle_input.cc
+// decoder: src/tenplex/formats/pickle/pickle_reader.cc
+// decoder: src/tenplex/formats/pickle/pickle_document.cc
+// decoder: src/tenplex/formats/pickle/pickle_text.cc
+// decoder: src/tenplex/formats/pickle/pickle_input.cc
 #include <cstdint>
 #include <string>
 

@@ -3,7 +3,9 @@
 //
 // The input is a .safetensors file. What opens must keep its promises: every chunk lies inside the file, and its header
 // written again reads as the same tensors.
-// decoder: src/tenplex/formats/safetensors/header.cc src/tenplex/formats/safetensors/single_reader.cc src/tenplex/formats/safetensors/side_metadata.cc
+// decoder: src/tenplex/formats/safetensors/header.cc
+// decoder: src/tenplex/formats/safetensors/single_reader.cc
+// decoder: src/tenplex/formats/safetensors/side_metadata.cc
 #include <cstdint>
 #include <string>
 

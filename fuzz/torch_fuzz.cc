@@ -3,7 +3,10 @@
 //
 // The input is a torch file; read all of it that its metadata promises. If it starts with the byte 0x80, it is a
 // data.pkl, and an archive is made around it.
-// decoder: src/tenplex/formats/torch/torch_reader.cc src/tenplex/formats/torch/torch_pickle_reader.cc src/tenplex/formats/torch/zip_archive.cc src/tenplex/formats/torch/zip_record.cc
+// decoder: src/tenplex/formats/torch/torch_reader.cc
+// decoder: src/tenplex/formats/torch/torch_pickle_reader.cc
+// decoder: src/tenplex/formats/torch/zip_archive.cc
+// decoder: src/tenplex/formats/torch/zip_record.cc
 #include <cstdint>
 #include <string>
 
