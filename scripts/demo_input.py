@@ -19,10 +19,17 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 
+def quiet_transformers() -> None:
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+
+
 def make_llama(folder: str) -> None:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
+    quiet_transformers()
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=8192,
@@ -48,6 +55,7 @@ def check(first: str, second: str) -> None:
     import torch
     from transformers import LlamaForCausalLM
 
+    quiet_transformers()
     models = [LlamaForCausalLM.from_pretrained(path, dtype="auto") for path in (first, second)]
     states = [model.state_dict() for model in models]
     assert states[0].keys() == states[1].keys()

@@ -30,6 +30,12 @@ bool is_one_device(const MeshSizes& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [](const auto& size) { return size.second == 1; });
 }
 
+/// Built-in layouts are known by their name, files by their family.
+LayoutNote note_of(const Layout& layout, const MeshSizes& sizes) {
+  const std::string& family = layout.rules().family;
+  return {family.empty() ? layout.name() : family, layout.text(), sizes};
+}
+
 }  // namespace
 
 Result<Layout> load_layout(FileSystem& files, const std::string& name_or_path) {
@@ -75,7 +81,7 @@ Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, std::ve
   TENPLEX_ASSIGN_OR_RETURN(auto collection,
                            RuleCollection::make(layout, sizes, std::move(tensors), std::move(objects)));
   Mesh mesh = collection->meshes().front();
-  return CutCollection{std::move(collection), LayoutNote{layout.name(), layout.text(), sizes}, std::move(mesh)};
+  return CutCollection{std::move(collection), note_of(layout, sizes), std::move(mesh)};
 }
 
 Result<std::unique_ptr<Collection>> collection_of_checkpoint(const CheckpointInfo& info) {
