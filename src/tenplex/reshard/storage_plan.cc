@@ -66,8 +66,10 @@ Result<StoragePlan> plan_storage(const CheckpointReader& reader, const SourceCol
     TENPLEX_ASSIGN_OR_RETURN(const Extent extent, extent_of(reader, source, plan));
     views.emplace_back(std::move(plan), extent);
   }
-  std::stable_sort(views.begin(), views.end(), [](const auto& a, const auto& b) {
-    return a.second.end - a.second.begin > b.second.end - b.second.begin;
+  std::sort(views.begin(), views.end(), [](const auto& a, const auto& b) {
+    const std::int64_t a_length = a.second.end - a.second.begin;
+    const std::int64_t b_length = b.second.end - b.second.begin;
+    return a_length != b_length ? a_length > b_length : a.second.begin < b.second.begin;
   });
   std::vector<Extent> kept;
   for (auto& [plan, extent] : views) {

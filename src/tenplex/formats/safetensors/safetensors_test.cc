@@ -124,7 +124,7 @@ TEST(SafetensorsFile, StoresIdenticalViewsOnceAndOthersInFull) {
                                graph.add_string("tied"), graph.add_tensor({TensorId(1), 1, 0, {1}}),
                                graph.add_string("tail"), graph.add_tensor({TensorId(2), 1, 2, {1}})});
   ExplicitCollectionBuilder builder(target.source.tensors, 1, {});
-  for (int tensor = 0; tensor < 3; ++tensor)
+  for (std::size_t tensor = 0; tensor < 3; ++tensor)
     ASSERT_TRUE(builder.add_box(DeviceId(0), TensorId(tensor), Box::whole(target.source.tensors[tensor].shape)));
   target.collection = std::move(builder).finish().value();
   target.whole = {"abcd", "abcd", "cd"};
