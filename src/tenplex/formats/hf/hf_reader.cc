@@ -55,6 +55,7 @@ class ModelFolder {
     auto index = parse_index(text);
     if (!index) return std::move(index).error().with_context(fmt::format("'{}'", name));
     index_ = std::move(*index);
+    if (index_->weight_map.empty()) return corrupt(fmt::format("'{}' names no tensor", name));
     for (const auto& [tensor, file] : index_->weight_map) weights->push_back(file);
     std::sort(weights->begin(), weights->end(), natural_less);
     weights->erase(std::unique(weights->begin(), weights->end()), weights->end());

@@ -93,6 +93,9 @@ TEST(HfReader, RefusesWhatDoesNotFitTogether) {
   EXPECT_EQ(missing_shard.open().error().code(), ErrorCode::kNotFound);
   ASSERT_TRUE(missing_shard.files.remove_all("/m/model.safetensors.index.json").has_value());
   EXPECT_EQ(missing_shard.open().error().code(), ErrorCode::kNotFound);
+  Model empty_index;
+  empty_index.files.put_file("/m/model.safetensors.index.json", R"({"weight_map":{}})");
+  EXPECT_EQ(empty_index.open().error().code(), ErrorCode::kCorrupt);
   Model linked;
   linked.files.put_link("/m/tokenizer.json", "../../etc/passwd");
   EXPECT_NE(linked.open().error().to_string().find("--follow-links"), std::string::npos);
