@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import shutil
 import signal
@@ -62,6 +63,39 @@ def run_and_signal(arguments: tuple[object, ...], delay_seconds: float, number: 
     time.sleep(delay_seconds)
     process.send_signal(number)
     return process.wait(timeout=30)
+
+
+def test_a_killed_run_with_an_objects_folder_can_be_run_again(tmp_path: Path) -> None:
+    source, target, objects = tmp_path / "state.pt", tmp_path / "out.safetensors", tmp_path / "objects"
+    tensors = {f"w{index}": torch.full((1 << 20,), index, dtype=torch.int32) for index in range(8)}
+    torch.save({"model": tensors, "when": datetime.date(2024, 2, 29), "ranks": complex(1, 2)}, source)
+    arguments = ("reshard", source, target, "--format", "safetensors", "--objects", objects)
+    moments = delays(arguments, target, 12)
+    shutil.rmtree(objects)
+    left_behind = 0
+    for delay in moments:
+        run_and_signal(arguments, delay, signal.SIGKILL)
+        left_behind += objects.is_dir() and not target.exists()
+        tenplex(*arguments, "--overwrite")
+        tenplex("verify", source, target, "--objects", objects)
+        assert not [file for file in objects.iterdir() if "partial" in file.name]
+        target.unlink()
+        shutil.rmtree(objects)
+    assert left_behind > 0
+
+
+def test_objects_of_another_checkpoint_are_not_replaced(tmp_path: Path) -> None:
+    objects = tmp_path / "objects"
+    for year in (2023, 2024):
+        torch.save({"w": torch.ones(4), "when": datetime.date(year, 1, 1)}, tmp_path / f"{year}.pt")
+    command = ("--format", "safetensors", "--objects", objects)
+    tenplex("reshard", tmp_path / "2023.pt", tmp_path / "2023", *command)
+    before = fingerprint(objects)
+    run = tenplex("reshard", tmp_path / "2024.pt", tmp_path / "2024", *command, exit_code=1)
+    assert "exists already, with other bytes" in run.err
+    assert not (tmp_path / "2024").exists()
+    assert fingerprint(objects) == before
+    tenplex("verify", tmp_path / "2023.pt", tmp_path / "2023", "--objects", objects)
 
 
 def delays(arguments: tuple[object, ...], target: Path, count: int) -> list[float]:

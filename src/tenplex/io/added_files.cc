@@ -2,17 +2,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/io/added_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "tenplex/io/path.h"
 
 namespace tenplex {
+namespace {
+
+/// Stands for a file that exists: writing to it means comparing with it.
+class ExistingFile final : public ByteSink {
+ public:
+  explicit ExistingFile(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
+
+  Result<void> write_at(std::int64_t offset, ByteSpan bytes) override {
+    std::vector<std::byte> there(bytes.size());
+    TENPLEX_TRY(source_->read_at(offset, there));
+    if (std::equal(bytes.begin(), bytes.end(), there.begin())) return {};
+    return already_exists(fmt::format("'{}' exists already, with other bytes", name()));
+  }
+  Result<void> finish() override { return {}; }
+  Result<void> close() override { return {}; }
+  const std::string& name() const override { return source_->name(); }
+
+ private:
+  std::unique_ptr<ByteSource> source_;
+};
+
+Result<std::unique_ptr<ByteSink>> compare_with(FileSystem& files, const std::string& path, std::int64_t size_bytes) {
+  TENPLEX_ASSIGN_OR_RETURN(auto source, files.open(path));
+  if (source->size() != size_bytes)
+    return already_exists(
+        fmt::format("'{}' exists already, with {} bytes instead of {}", path, source->size(), size_bytes));
+  return std::unique_ptr<ByteSink>(std::make_unique<ExistingFile>(std::move(source)));
+}
+
+}  // namespace
 
 AddedFiles::AddedFiles(FileSystem& files, std::string folder)
     : files_(files), folder_(without_trailing_slashes(folder)) {}
 
 AddedFiles::~AddedFiles() {
+  unpublished_.clear();
   // Backwards, so that a folder goes after what was put into it; it is empty of all but what came from elsewhere.
   for (auto path = created_.rbegin(); path != created_.rend(); ++path) {
     const auto entries = files_.list(*path);
@@ -33,7 +66,7 @@ Result<void> AddedFiles::make_folder(const std::string& path) {
   return {};
 }
 
-Result<std::unique_ptr<ByteSink>> AddedFiles::create_file(const std::string& relative) {
+Result<std::unique_ptr<ByteSink>> AddedFiles::create_file(const std::string& relative, std::int64_t size_bytes) {
   TENPLEX_ASSIGN_OR_RETURN(const std::string path, checked_join(folder_, relative));
   TENPLEX_TRY(make_folder(folder_));
   const std::vector<std::string> parts = path_components(relative);
@@ -42,10 +75,23 @@ Result<std::unique_ptr<ByteSink>> AddedFiles::create_file(const std::string& rel
     folder += "/" + parts[i];
     TENPLEX_TRY(make_folder(folder));
   }
-  TENPLEX_ASSIGN_OR_RETURN(auto sink, files_.create(path));
-  created_.push_back(path);
+  if (files_.status(path)) return compare_with(files_, path, size_bytes);
+  // Synced by the sinks and sync_names(), once for a folder and not once for each file.
+  const CommitOptions options{.single_file = true, .overwrite = false, .sync = false};
+  TENPLEX_ASSIGN_OR_RETURN(auto target, AtomicTarget::begin(files_, path, options));
+  TENPLEX_ASSIGN_OR_RETURN(auto sink, target->create_file(""));
+  unpublished_.push_back(std::move(target));
   touched_.push_back(std::move(folder));
   return sink;
+}
+
+Result<void> AddedFiles::publish() {
+  for (const auto& target : unpublished_) {
+    TENPLEX_TRY(target->commit());
+    created_.push_back(target->path());
+  }
+  unpublished_.clear();
+  return {};
 }
 
 Result<void> AddedFiles::sync_names() {

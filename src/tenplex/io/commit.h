@@ -40,6 +40,9 @@ class AtomicTarget {
 
   const CommitOptions& options() const { return options_; }
 
+  /// The target's name.
+  const std::string& path() const { return path_; }
+
   /// Where the target is being written.
   const std::string& partial_path() const { return partial_; }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tenplex/plan/cell_grid.h"
+
 namespace tenplex {
 namespace {
 
@@ -32,6 +34,17 @@ int sweep_dim(const std::vector<SweptBox>& boxes) {
   return best;
 }
 
+/// Boxes cut like a grid have about one cell each; more of them than this per box are left to the sweep.
+constexpr std::size_t kCellsPerBox = 16;
+
+std::optional<CellGrid> grid_of(const std::vector<SweptBox>& boxes, std::vector<const Box*>* pointers) {
+  for (const SweptBox& box : boxes) {
+    if (box.backdrop) return std::nullopt;
+    pointers->push_back(box.box);
+  }
+  return CellGrid::build(*pointers, kCellsPerBox * boxes.size());
+}
+
 }  // namespace
 
 std::optional<std::pair<std::size_t, std::size_t>> find_overlap(const std::vector<SweptBox>& boxes) {
@@ -47,6 +60,8 @@ std::optional<std::pair<std::size_t, std::size_t>> find_overlap(const std::vecto
         if (clash(a, b)) return std::pair(a, b);
     return std::nullopt;
   }
+  std::vector<const Box*> pointers;
+  if (auto grid = grid_of(boxes, &pointers)) return grid->find_overlap(pointers);
   const int dim = sweep_dim(boxes);
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});

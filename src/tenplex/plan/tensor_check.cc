@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "tenplex/plan/box_sweep.h"
+#include "tenplex/plan/check_fills.h"
 
 namespace tenplex {
 namespace {
@@ -23,22 +24,6 @@ bool first_box_less(const SubTensor& a, const SubTensor& b) {
   const Box& first = a.pieces[0].box;
   const Box& second = b.pieces[0].box;
   return first.offset == second.offset ? first.extent < second.extent : first.offset < second.offset;
-}
-
-/// True if `part` is exactly what a piece of the shard gives for its box.
-bool addresses(const SubTensor& shard, const Piece& part) {
-  for (const Piece& piece : shard.pieces) {
-    if (piece.box.rank() != part.box.rank()) continue;
-    bool inside = true;
-    std::int64_t offset = piece.local_offset;
-    for (int dim = 0; dim < part.box.rank() && inside; ++dim) {
-      inside = part.box.offset[dim] >= piece.box.offset[dim] &&
-               part.box.offset[dim] + part.box.extent[dim] <= piece.box.offset[dim] + piece.box.extent[dim];
-      offset += (part.box.offset[dim] - piece.box.offset[dim]) * piece.local_strides[dim];
-    }
-    if (inside) return part.local_offset == offset && part.local_strides == piece.local_strides;
-  }
-  return false;
 }
 
 std::int64_t common_elements(const SubTensor& a, const SubTensor& b) {
@@ -142,7 +127,7 @@ Result<void> TensorChecker::check_source_holder(const Copy& copy) const {
   return {};
 }
 
-Result<void> TensorChecker::check_boxes(const Copy& copy) const {
+Result<void> TensorChecker::check_boxes(const Copy& copy) {
   const TensorInfo& info = input_.target->tensors()[target_.index()];
   const Box& box = copy.target.box;
   if (copy.source.box != box) return wrong(copy, "source and target boxes differ");
@@ -150,10 +135,10 @@ Result<void> TensorChecker::check_boxes(const Copy& copy) const {
     return wrong(copy, "the box has a wrong rank");
   for (const std::int64_t length : box.extent)
     if (length <= 0) return wrong(copy, "the box is empty");
-  if (!addresses(to_.shards[static_cast<std::size_t>(copy.target_shard)], copy.target))
+  if (!addresses(to_.shards[static_cast<std::size_t>(copy.target_shard)], copy.target, &target_hint_))
     return wrong(copy, "the target address is not the box's in the target shard");
   const Cut& cut = copy.route == Route::kRelay ? to_ : from_;
-  if (!addresses(cut.shards[static_cast<std::size_t>(copy.source_shard)], copy.source))
+  if (!addresses(cut.shards[static_cast<std::size_t>(copy.source_shard)], copy.source, &source_hint_))
     return wrong(copy, "the source address is not the box's in the source shard");
   const auto bytes = packed_bytes(info.dtype, volume(box));
   if (!bytes || copy.bytes != *bytes)

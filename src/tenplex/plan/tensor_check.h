@@ -44,7 +44,7 @@ class TensorChecker {
   WorkerId source_worker(DeviceId rank) const;
   WorkerId target_worker(DeviceId rank) const;
   Result<void> check_target_holder(const Copy& copy) const;
-  Result<void> check_boxes(const Copy& copy) const;
+  Result<void> check_boxes(const Copy& copy);
   Result<void> check_route(const Copy& copy) const;
   Result<void> check_sub_tensor(const Copy* const* begin, const Copy* const* end);
   Result<void> check_class(const Copy* const* begin, const Copy* const* end);
@@ -61,7 +61,9 @@ class TensorChecker {
   Cut from_;
   Cut to_;
   std::vector<std::int8_t>
-      split_;  // per target shard: 1 = one source shard has it all, 0 = none has, −1 = not yet known
+      split_;                    // per target shard: 1 = one source shard has it all, 0 = none has, −1 = not yet known
+  std::size_t source_hint_ = 0;  // pieces that the last copy was found in
+  std::size_t target_hint_ = 0;
 };
 
 }  // namespace tenplex

@@ -17,14 +17,22 @@ constexpr std::size_t kZeroBytes = 64 << 10;
 // Small literals that follow each other are written together up to this size.
 constexpr std::size_t kLiteralBlockBytes = 256 << 10;
 
+std::int64_t size_bytes(const OutputFile& file) {
+  std::int64_t bytes = 0;
+  for (const Segment& segment : file.segments) bytes += segment.size_bytes;
+  return bytes;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<OutputFiles>> OutputFiles::create(AtomicTarget& target, AddedFiles& objects,
                                                          const OutputPlan& plan, const OutputLayout& layout,
-                                                         const CheckpointWriter& writer) {
+                                                         const CheckpointWriter& writer,
+                                                         const CheckpointReader& source) {
   std::unique_ptr<OutputFiles> files(new OutputFiles(target, objects, plan, layout, writer));
   for (const OutputFile& file : plan.files) {
-    auto sink = file.in_objects_folder ? objects.create_file(file.path) : target.create_file(file.path);
+    auto sink =
+        file.in_objects_folder ? objects.create_file(file.path, size_bytes(file)) : target.create_file(file.path);
     if (!sink) {
       if (sink.error().code() != ErrorCode::kResourceExhausted) return std::move(sink).error();
       return std::move(sink).error().with_context(
@@ -34,6 +42,9 @@ Result<std::unique_ptr<OutputFiles>> OutputFiles::create(AtomicTarget& target, A
     out.sink = std::move(*sink);
     out.crcs.resize(files->needs_crcs_ ? file.segments.size() : 0);
     out.done.resize(file.segments.size());
+    if (!file.in_objects_folder) continue;
+    const auto index = static_cast<std::int32_t>(files->files_.size() - 1);
+    TENPLEX_TRY(files->write_segments(file, index, *out.sink, source));
   }
   return files;
 }
@@ -252,6 +263,7 @@ Result<void> OutputFiles::write_literals(const CheckpointReader& source, Executo
       static_cast<std::int64_t>(files_.size()),
       [&](std::int64_t i) {
         const auto file = static_cast<std::size_t>(i);
+        if (plan_.files[file].in_objects_folder) return Result<void>();
         return write_segments(plan_.files[file], static_cast<std::int32_t>(i), *files_[file].sink, source);
       },
       std::move(stop));
@@ -268,6 +280,7 @@ Result<void> OutputFiles::finish(const CheckpointReader& source, Executor& execu
 }
 
 Result<void> OutputFiles::sync_names() {
+  TENPLEX_TRY(objects_.publish());
   if (target_.options().sync) TENPLEX_TRY(objects_.sync_names());
   return target_.sync_names();
 }

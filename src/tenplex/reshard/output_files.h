@@ -38,10 +38,12 @@ struct ReadyBytes {
 
 class OutputFiles {
  public:
-  /// Creates every data file; `objects` takes those of the objects folder. All arguments outlive the object.
-  /// Errors: as AtomicTarget::create_file().
+  /// Creates every data file. `objects` takes those of the objects folder, which are written at once, so that one that
+  /// is there already is found before any tensor moves. All arguments outlive the object.
+  /// Errors: as AtomicTarget::create_file() and AddedFiles::create_file(); the writer's.
   static Result<std::unique_ptr<OutputFiles>> create(AtomicTarget& target, AddedFiles& objects, const OutputPlan& plan,
-                                                     const OutputLayout& layout, const CheckpointWriter& writer);
+                                                     const OutputLayout& layout, const CheckpointWriter& writer,
+                                                     const CheckpointReader& source);
 
   /// Where an array is written first.
   const Destination& first_place(const OutputArray& array) const { return layout_.destinations(array).front(); }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tenplex/plan/check_fills.h"
 #include "tenplex/reshard/stored_box.h"
 
 namespace tenplex {
@@ -30,12 +31,14 @@ ReadPlan start_plan(const TensorInfo& source, DType target_dtype, TensorId tenso
 
 Result<Box> whole_in_units(const ReadPlan& plan, const Dims& shape) { return in_units(plan.unit, Box::whole(shape)); }
 
-Result<void> add_array(const SourceIndex& index, const SubTensor& array, const OutputArray* output, ReadPlan* plan) {
+Result<void> add_array(const SourceCollection& source, const SourceIndex& index, const SubTensor& array,
+                       const OutputArray* output, ReadPlan* plan) {
   PlannedArray planned;
   planned.output = output;
   planned.first_copy = static_cast<std::uint32_t>(plan->copies.size());
   std::vector<Fill> fills;
   TENPLEX_TRY(index.fill(array, &fills));
+  TENPLEX_TRY(check_fills(source, plan->tensor, array, fills));
   std::int64_t bytes = 0;
   for (const Fill& fill : fills) {
     PlannedCopy copy;
@@ -195,7 +198,7 @@ Result<ReadPlan> plan_tensor(const CheckpointReader& reader, const SourceCollect
   ReadPlan plan = start_plan(info, target.tensors()[tensor.index()].dtype, tensor);
   const SourceIndex index(source, tensor);
   for (const OutputArray& array : layout.arrays_of(tensor)) {
-    if (auto added = add_array(index, sub_tensor_of(array, target), &array, &plan); !added)
+    if (auto added = add_array(source, index, sub_tensor_of(array, target), &array, &plan); !added)
       return std::move(added).error().with_context(fmt::format("tensor '{}'", info.name));
   }
   TENPLEX_TRY(add_comparisons(source, index, &plan));
@@ -211,7 +214,7 @@ Result<ReadPlan> plan_view(const SourceCollection& source, const Collection& tar
   SubTensor array;
   array.pieces.push_back({Box::whole(info.shape), view.offset, view.strides});
   const SourceIndex index(source, view.tensor);
-  TENPLEX_TRY(add_array(index, array, &storage, &plan).with_context(fmt::format("tensor '{}'", info.name)));
+  TENPLEX_TRY(add_array(source, index, array, &storage, &plan).with_context(fmt::format("tensor '{}'", info.name)));
   TENPLEX_TRY(add_comparisons(source, index, &plan));
   return plan;
 }
@@ -221,7 +224,7 @@ Result<ReadPlan> plan_scan(const CheckpointReader& reader, const SourceCollectio
   const TensorInfo& info = source.tensors()[tensor.index()];
   ReadPlan plan = start_plan(info, target, tensor);
   const SourceIndex index(source, tensor);
-  TENPLEX_TRY(add_array(index, whole_tensor(info.shape), nullptr, &plan));
+  TENPLEX_TRY(add_array(source, index, whole_tensor(info.shape), nullptr, &plan));
   TENPLEX_TRY(add_comparisons(source, index, &plan));
   TENPLEX_TRY(choose_windows(reader, source, info.shape, limits, &plan));
   return plan;

@@ -148,7 +148,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
   TENPLEX_ASSIGN_OR_RETURN(const auto commit,
                            AtomicTarget::begin(files, path, {plan.single_file, options.overwrite, options.sync}));
   AddedFiles objects(files, request.objects_folder);
-  TENPLEX_ASSIGN_OR_RETURN(const auto output, OutputFiles::create(*commit, objects, plan, layout, writer));
+  TENPLEX_ASSIGN_OR_RETURN(const auto output, OutputFiles::create(*commit, objects, plan, layout, writer, source));
   report.plan_seconds = clock.lap();
 
   progress.start_phase("write", total_bytes(target.tensors()));

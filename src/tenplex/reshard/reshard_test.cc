@@ -353,16 +353,25 @@ TEST(Reshard, MakesObjectsDurableBeforeTheTargetAppears) {
   ASSERT_TRUE(engine.run(*reader, one, writer));
   using Kind = FileOperation::Kind;
   bool finished = false;
-  bool named = false;
-  bool folder_named = false;
+  bool renamed = false;
+  bool name_synced = false;
+  bool folder_synced = false;
+  bool target_appeared = false;
   for (const FileOperation& operation : engine.files_.operations()) {
-    finished = finished || (operation.kind == Kind::kFinish && operation.path == "/out/objects/0.pkl");
-    named = named || (operation.kind == Kind::kSyncFolder && operation.path == "/out/objects");
-    folder_named = folder_named || (operation.kind == Kind::kSyncFolder && operation.path == "/out");
-    if (operation.kind == Kind::kRename) {
-      EXPECT_TRUE(finished && named && folder_named);
+    const bool is_object = operation.path.starts_with("/out/objects/0.pkl.tenplex-partial-");
+    finished = finished || (operation.kind == Kind::kFinish && is_object);
+    name_synced = name_synced || (renamed && operation.kind == Kind::kSyncFolder && operation.path == "/out/objects");
+    folder_synced = folder_synced || (operation.kind == Kind::kSyncFolder && operation.path == "/out");
+    if (operation.kind != Kind::kRename) continue;
+    if (is_object) {
+      EXPECT_TRUE(finished);
+      renamed = true;
+    } else {
+      EXPECT_TRUE(renamed && name_synced && folder_synced);
+      target_appeared = true;
     }
   }
+  EXPECT_TRUE(target_appeared);
 }
 
 TEST(Reshard, NeverReplacesAnObject) {

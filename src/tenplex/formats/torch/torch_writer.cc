@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "tenplex/formats/torch/torch_format.h"
@@ -51,7 +52,7 @@ Result<void> check_whole(const Collection& target) {
   SubTensor shard;
   for (std::size_t index = 0; index < target.tensors().size(); ++index) {
     const TensorInfo& tensor = target.tensors()[index];
-    if (volume(tensor.shape) == 0) continue;
+    if (volume(tensor.shape) == 0 || target.alias_of(TensorId(index))) continue;
     bool whole = target.shard_count(TensorId(index)) == 1;
     if (whole) {
       target.shard(TensorId(index), 0, &shard);
@@ -63,6 +64,8 @@ Result<void> check_whole(const Collection& target) {
   }
   return {};
 }
+
+bool has_view(const Node& node) { return node.kind == NodeKind::kTensor || node.kind == NodeKind::kStorage; }
 
 class TorchWriter : public CheckpointWriter {
  public:
@@ -76,11 +79,15 @@ class TorchWriter : public CheckpointWriter {
                       "leaves them out",
                       source.extra_files[0].path, source.extra_files.size()));
     state_ = source.state.root == kNoNode ? flat_state(tensors_) : source.state;
+    tie_leaves(*request.target);
     TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(state_, state_.root, tensors_));
     TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
     TENPLEX_TRY(check_all_written(pickle));
     TENPLEX_TRY(check_casts(pickle, source));
-    return lay_out(pickle, std::move(bytes), encode_torch_side(source.metadata), folder_of(request.target_name));
+    OutputPlan plan =
+        lay_out(pickle, std::move(bytes), encode_torch_side(source.metadata), folder_of(request.target_name));
+    plan.stored_as = stored_as_;
+    return plan;
   }
 
   Result<std::string> literal(std::int32_t file, std::size_t segment,
@@ -105,13 +112,32 @@ class TorchWriter : public CheckpointWriter {
   }
 
  private:
+  // What the layout ties becomes one storage: the leaves of the tied tensor are further views of the other one.
+  void tie_leaves(const Collection& target) {
+    std::unordered_map<TensorId, const TensorView*> stored;
+    for (NodeId id = 0; id < state_.size(); ++id)
+      if (has_view(state_[id])) stored.try_emplace(state_.view(id).tensor, &state_.view(id));
+    for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor)
+      stored_as_.push_back(target.alias_of(TensorId(tensor)).value_or(TensorId(tensor)));
+    for (NodeId id = 0; id < state_.size(); ++id) {
+      if (!has_view(state_[id])) continue;
+      TensorView& view = state_.view(id);
+      const auto found = stored.find(stored_as_[view.tensor.index()]);
+      if (found == stored.end() || found->first == view.tensor) continue;
+      view.tensor = found->first;
+      view.storage = found->second->storage;
+      view.offset = found->second->offset;
+      view.strides = found->second->strides;
+    }
+  }
+
   // The tree must lead to every tensor: what it does not name would be lost.
   Result<void> check_all_written(const TorchPickleWriter& pickle) const {
     std::vector<bool> written(tensors_.size(), false);
     for (const OutputStorage& storage : pickle.storages())
       for (const NodeId node : storage.views) written[state_.view(node).tensor.index()] = true;
     for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor)
-      if (!written[tensor])
+      if (!written[stored_as_[tensor].index()])
         return unsupported(fmt::format("tensor '{}' is not in the source's state tree", tensors_[tensor].name));
     return {};
   }
@@ -188,6 +214,7 @@ class TorchWriter : public CheckpointWriter {
 
   std::span<const TensorInfo> tensors_;  // the target's, which outlives the writer
   StateGraph state_;
+  std::vector<TensorId> stored_as_;  // as OutputPlan::stored_as
   std::optional<ZipLayout> layout_;
   std::vector<std::vector<StorageView>> shared_;
 };
