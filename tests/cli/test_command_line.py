@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from program import ROOT, program_path, tenplex
+from program import ROOT, program_path, tenplex, tenplex_json
 
 COMMANDS = (
     (),
@@ -208,11 +208,34 @@ def test_plan_writes_nothing_but_the_page(checkpoint: Path, tmp_path: Path) -> N
     assert os.listdir(tmp_path) == ["plan.html"]
 
 
-@pytest.mark.parametrize("baseline", ["central", "full"])
-def test_baselines_move_no_less_than_the_plan(baseline: str, checkpoint: Path, tmp_path: Path) -> None:
-    tenplex("reshard", checkpoint, tmp_path / "two", "--format", "dcp", "--layout", "fsdp", "--to", "fsdp=2")
-    command = ("plan", tmp_path / "two", "--layout", "fsdp", "--to", "fsdp=3", "--json")
-    assert json.loads(tenplex(*command).out) != json.loads(tenplex(*command, "--baseline", baseline).out)
+# A tensor of 12 rows of 16 B, cut in four on workers a, b, c, d (rows 0-2, 3-5, 6-8, 9-11), for two devices.
+#   rank-order: a needs 0-5 and has 0-2, b needs 6-11 and has none of them: 3 + 6 rows.
+#   keep: the second device goes to c (or d), which has half of what it needs: 3 + 3 rows.
+#   central: a collects the 9 rows that it lacks and sends the other worker all of its 6.
+#   full: every row of both devices crosses the network.
+PLANNED_BYTES = {
+    ("keep", None): 6 * 16,
+    ("rank-order", None): 9 * 16,
+    ("keep", "central"): 15 * 16,
+    ("rank-order", "central"): 15 * 16,
+    ("keep", "full"): 12 * 16,
+    ("rank-order", "full"): 12 * 16,
+}
+
+
+@pytest.mark.parametrize(("placement", "baseline"), PLANNED_BYTES)
+def test_plan_moves_the_bytes_of_its_bound(placement: str, baseline: str | None, tmp_path: Path) -> None:
+    save_file({"w": torch.arange(48, dtype=torch.float32).reshape(12, 4)}, tmp_path / "whole.safetensors")
+    tenplex("reshard", tmp_path / "whole.safetensors", tmp_path / "four", "--format", "dcp", "--to", "fsdp=4")
+    topology = tmp_path / "topology.yaml"
+    topology.write_text("workers:\n" + "".join(f"  - {{name: {name}, devices: 1}}\n" for name in "abcd"))
+    command = ("plan", tmp_path / "four", "--to", "fsdp=2", "--topology", topology, "--placement", placement)
+    report = tenplex_json(*command, *(("--baseline", baseline) if baseline else ()))
+    assert report["bytes_in"] == PLANNED_BYTES[placement, baseline]
+    assert report["bytes_in_bound"] == PLANNED_BYTES[placement, None]
+    assert report["bytes_of_target"] == 12 * 16
+    assert sum(worker["bytes_in"] for worker in report["workers"]) == report["bytes_in"]
+    assert sum(worker["bytes_out"] for worker in report["workers"]) == report["bytes_in"]
 
 
 def test_layouts_are_listed_shown_and_checked(tmp_path: Path) -> None:

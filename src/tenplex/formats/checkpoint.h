@@ -127,8 +127,8 @@ struct OutputFile {
   std::string path;               ///< relative to the target folder; "" = the target itself is this one file
   std::vector<Segment> segments;  ///< in file order, without gaps
   /// The path is relative to WriteRequest::objects_folder instead, which may exist and is created if it does not; the
-  /// file is new there or has these bytes already (already_exists otherwise), and synced before the target is committed.
-  /// It holds literals and extra files only.
+  /// file is new there or has these bytes already (already_exists otherwise), and synced before the target is
+  /// committed. It holds literals and extra files only.
   bool in_objects_folder = false;
 };
 
