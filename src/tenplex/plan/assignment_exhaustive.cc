@@ -93,21 +93,35 @@ class Walk {
     return assignment_[problem_.groups[group][position].index()];
   }
 
-  bool may_use(std::size_t group, std::size_t position, std::size_t worker) const {
+  /// Of unused workers that are alike only the lowest one.
+  bool may_begin(std::size_t worker) const {
     if (free_[worker] == 0) return false;
-    if (free_[worker] == problem_.capacity[worker])  // of unused workers that are alike, the lowest
-      for (std::size_t other = 0; other < worker; ++other)
-        if (alike_[other] == alike_[worker] && free_[other] == problem_.capacity[other]) return false;
-    int used = 1;
+    if (free_[worker] < problem_.capacity[worker]) return true;
+    for (std::size_t other = 0; other < worker; ++other)
+      if (alike_[other] == alike_[worker] && free_[other] == problem_.capacity[other]) return false;
+    return true;
+  }
+
+  /// True if the ranks of the group before `position` are on as many workers as it may have.
+  bool spans_all(std::size_t group, std::size_t position) const {
+    int used = 0;
     for (std::size_t before = 0; before < position; ++before) {
-      const WorkerId other = worker_of(group, before);
-      if (other.index() == worker) return true;
       bool is_first = true;
       for (std::size_t earlier = 0; earlier < before && is_first; ++earlier)
-        is_first = worker_of(group, earlier) != other;
+        is_first = worker_of(group, earlier) != worker_of(group, before);
       used += is_first ? 1 : 0;
     }
-    return used <= span_[group] + slack_;
+    return used >= span_[group] + slack_;
+  }
+
+  /// The lowest worker from `from` on that already runs a rank of the group before `position`, or the end.
+  std::size_t next_used(std::size_t group, std::size_t position, std::size_t from) const {
+    std::size_t lowest = free_.size();
+    for (std::size_t before = 0; before < position; ++before) {
+      const std::size_t worker = worker_of(group, before).index();
+      if (worker >= from) lowest = std::min(lowest, worker);
+    }
+    return lowest;
   }
 
   /// False if the twin group's assignment would be the larger one: the same with the two exchanged is also walked.
@@ -127,8 +141,10 @@ class Walk {
       return next(group + 1, 0);
     }
     const DeviceId rank = problem_.groups[group][position];
+    const bool only_used = spans_all(group, position);
     for (std::size_t worker = 0; worker < free_.size(); ++worker) {
-      if (!may_use(group, position, worker) || !in_order(group, position, worker)) continue;
+      if (only_used && (worker = next_used(group, position, worker)) == free_.size()) break;
+      if (!may_begin(worker) || !in_order(group, position, worker)) continue;
       if (!costs_ && ++steps_ > kStepsPerAssignment * limit_) return (found_ = limit_ + 1, false);
       --free_[worker];
       assignment_[rank.index()] = WorkerId(worker);

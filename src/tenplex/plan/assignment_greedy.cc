@@ -130,25 +130,42 @@ class Greedy {
     return false;
   }
 
+  /// True if some rank of the part receives from or on the worker.
+  bool loads(const Part& part, WorkerId worker) const {
+    if (part.worker == worker) return true;
+    for (const DeviceId rank : part.ranks)
+      for (const std::int32_t item : cost_.items_of(rank))
+        for (const Lot& lot : (*problem_.items)[static_cast<std::size_t>(item)].lots)
+          if (std::binary_search(lot.holders.begin(), lot.holders.end(), worker) &&
+              !std::binary_search(lot.holders.begin(), lot.holders.end(), part.worker))
+            return true;
+    return false;
+  }
+
+  /// Only an exchange of a part that loads the busiest link can make it idler.
   bool exchange_round() {
-    constexpr std::size_t kMostTries = 20'000;
+    const WorkerId busiest = cost_.busiest();
     LinkLoad load = cost_.load();
     bool helped = false;
-    std::size_t tries = 0;
-    for (std::size_t a = 0; a < parts_.size(); ++a)
-      for (std::size_t b = a + 1; b < parts_.size(); ++b) {
-        if (parts_[a].worker.value() < 0 || parts_[b].worker.value() < 0) continue;
-        if (++tries > kMostTries) return helped;
-        helped = exchange(&parts_[a], &parts_[b], &load) || helped;
+    for (Part& a : parts_) {
+      if (a.worker.value() < 0 || !loads(a, busiest)) continue;
+      for (Part& b : parts_) {
+        if (b.worker.value() < 0) continue;
+        if (++tries_ > kMostTries) return false;
+        helped = exchange(&a, &b, &load) || helped;
       }
+    }
     return helped;
   }
+
+  static constexpr std::size_t kMostTries = 20'000;
 
   const AssignmentProblem& problem_;
   PlacementCost cost_;
   std::vector<Part> parts_;
   std::vector<int> free_;
   Assignment assignment_;
+  std::size_t tries_ = 0;
 };
 
 }  // namespace

@@ -126,13 +126,25 @@ void PlacementCost::remove(DeviceId rank, WorkerId worker) {
   }
 }
 
+/// Of the busier direction of the worker's link.
+double PlacementCost::seconds_of(std::size_t worker) const {
+  const Worker& info = topology_.worker(WorkerId(worker));
+  return std::max(in_[worker] / static_cast<double>(info.in_bytes_per_second),
+                  out_[worker] / static_cast<double>(info.out_bytes_per_second));
+}
+
+WorkerId PlacementCost::busiest() const {
+  std::size_t busiest = 0;
+  for (std::size_t worker = 1; worker < in_.size(); ++worker)
+    if (seconds_of(worker) > seconds_of(busiest)) busiest = worker;
+  return WorkerId(busiest);
+}
+
 LinkLoad PlacementCost::load() const {
   LinkLoad load;
-  for (std::size_t index = 0; index < in_.size(); ++index) {
-    const Worker& worker = topology_.worker(WorkerId(index));
-    load.busiest_seconds = std::max({load.busiest_seconds, in_[index] / static_cast<double>(worker.in_bytes_per_second),
-                                     out_[index] / static_cast<double>(worker.out_bytes_per_second)});
-    load.bytes += in_[index];
+  for (std::size_t worker = 0; worker < in_.size(); ++worker) {
+    load.busiest_seconds = std::max(load.busiest_seconds, seconds_of(worker));
+    load.bytes += in_[worker];
   }
   // Loads are sums of differences; a rounding rest must not decide between placements.
   load.busiest_seconds = static_cast<double>(static_cast<float>(load.busiest_seconds));

@@ -48,6 +48,8 @@ class PlacementCost {
   void add(DeviceId rank, WorkerId worker);
   void remove(DeviceId rank, WorkerId worker);
   LinkLoad load() const;
+  /// The first worker with the busiest link.
+  WorkerId busiest() const;
   /// Bytes that the target rank needs and the source rank holds.
   double kept_bytes(DeviceId rank, DeviceId source_rank) const;
   /// Bytes that the rank needs and the worker holds.
@@ -63,6 +65,7 @@ class PlacementCost {
   };
 
   void change(std::int32_t item, WorkerId worker, double sign);
+  double seconds_of(std::size_t worker) const;
 
   const std::vector<Item>& items_;
   const Topology& topology_;

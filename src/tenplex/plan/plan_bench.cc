@@ -15,6 +15,7 @@
 #include "tenplex/plan/check.h"
 #include "tenplex/plan/fill.h"
 #include "tenplex/plan/overlap.h"
+#include "tenplex/plan/placement_search.h"
 #include "tenplex/plan/planner.h"
 #include "tenplex/plan/testing/gpt_collection.h"
 #include "tenplex/plan/testing/listed_collection.h"
@@ -107,6 +108,21 @@ void bench_overlaps() {
   report("overlap_crossing_fills", static_cast<double>(count) / seconds / 1e6, "M/s", 10, Better::kHigher);
 }
 
+/// The default placement, for tensor-parallel groups of 8.
+void bench_placement(std::string_view name, int workers, const GptCollection& source, const GptCollection& target) {
+  const Topology topology = Topology::uniform(workers, 8);
+  PlacementRequest request;
+  request.source = &source;
+  request.target = &target;
+  request.topology = &topology;
+  request.source_slots = Placement::rank_order(source.device_count(), target.device_count()).source_slots;
+  request.tp_groups = consecutive_groups(target.device_count(), 8);
+  PlacementResult placed;
+  report(fmt::format("{}_placement", name), seconds_of(1, [&] { placed = expect(place(request)); }), "s", 0,
+         Better::kLower);
+  report(fmt::format("{}_placement_busiest_link", name), placed.ratio(), "of_the_bound", 0, Better::kLower);
+}
+
 void bench_gpt(std::string_view name, int workers, const GptCollection& source, const GptCollection& target,
                double limit_seconds) {
   const Topology topology = Topology::uniform(workers, 8);
@@ -140,6 +156,7 @@ void bench_gpt(std::string_view name, int workers, const GptCollection& source, 
   report(fmt::format("{}_moved", name), static_cast<double>(bytes) / static_cast<double>(source.total_bytes()),
          "of_the_state", 0, Better::kLower);
   report(fmt::format("{}_busiest_link", name), link_bounds(plan, input).ratio(), "of_the_bound", 0, Better::kLower);
+  bench_placement(name, workers, source, target);
   report(fmt::format("{}_peak_memory", name), peak_mib(), "MiB", limit_seconds <= 2 ? 1024 : 0, Better::kLower);
 }
 
