@@ -32,17 +32,11 @@ LEAST_OF_MEMCPY = {
     r"long_run/avx2_2_bytes\b": 0.18,
     r"long_run/avx2_1_byte\b": 0.10,
 }
-# Benchmark name -> most seconds of one iteration.
-MOST_SECONDS: dict[str, float] = {}
 NOT_COUNTERS = {"family_index", "per_family_instance_index", "repetition_index", "repetitions", "threads", "iterations"}
 
 
 def limit_of(name: str) -> float | None:
     return next((limit for pattern, limit in LEAST_OF_MEMCPY.items() if re.match(pattern, name)), None)
-
-
-def most_seconds_of(name: str) -> float | None:
-    return next((limit for pattern, limit in MOST_SECONDS.items() if re.match(pattern, name)), None)
 
 
 def row_of(result: dict[str, Any]) -> Row:
@@ -60,12 +54,22 @@ def row_of(result: dict[str, Any]) -> Row:
         for key, value in result.items()
         if isinstance(value, float) and key not in NOT_COUNTERS and not key.endswith("_time")
     ]
-    most = most_seconds_of(name)
-    value = ", ".join([f"{seconds:.4g} s", *counters])
-    return Row(name, value, f"< {most:g} s" if most else "", seconds < most if most else None)
+    return Row(name, ", ".join([f"{seconds:.4g} s", *counters]))
+
+
+def run_plan_bench(program: Path) -> list[Row]:
+    """Its lines are: name, value, unit, limit or -, and EXCEEDED where the limit is not held."""
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    rows = []
+    for line in done.stdout.splitlines():
+        name, value, unit, limit, *exceeded = line.split()
+        rows.append(Row(name, f"{value} {unit}", limit.strip("-"), None if limit == "-" else not exceeded))
+    return rows
 
 
 def run_program(program: Path) -> list[Row]:
+    if program.name == "plan_bench":
+        return run_plan_bench(program)
     done = subprocess.run([str(program), "--benchmark_format=json"], capture_output=True, text=True, check=True)
     return [row_of(result) for result in json.loads(done.stdout)["benchmarks"]]
 

@@ -1,15 +1,13 @@
 # Copyright The Tenplex Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a DCP folder whose `.metadata` has many chunks and whose data files are sparse, for timing `inspect`.
-
-    make_dcp_metadata.py FOLDER [--tensors 1000] [--chunks 1000] [--files 64]
+"""A DCP folder whose `.metadata` has many chunks and whose data files are sparse, for timing `inspect`.
 
 The metadata is made of torch's own classes and pickled as torch does it; the data files have the right
 size and no contents, so that only the metadata can be read. Needs torch.
 """
 
-import argparse
-import os
+from __future__ import annotations
+
 import pickle
 from pathlib import Path
 
@@ -53,23 +51,12 @@ def make_metadata(tensors: int, chunks: int, files: int) -> tuple[Metadata, list
     return metadata, ends
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--tensors", type=int, default=1000)
-    parser.add_argument("--chunks", type=int, default=1000, help="per tensor")
-    parser.add_argument("--files", type=int, default=64)
-    arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    metadata, ends = make_metadata(arguments.tensors, arguments.chunks, arguments.files)
+def write_many_chunks(folder: Path, tensors: int, chunks: int, files: int = 64) -> None:
+    """Makes `folder` with `tensors` tensors of `chunks` chunks each."""
+    metadata, ends = make_metadata(tensors, chunks, files)
+    folder.mkdir()
     for file, end in enumerate(ends):
-        with open(arguments.folder / f"__{file}_0.distcp", "wb") as out:
-            os.truncate(out.fileno(), end)
-    with open(arguments.folder / ".metadata", "wb") as out:
+        with (folder / f"__{file}_0.distcp").open("wb") as out:
+            out.truncate(end)
+    with (folder / ".metadata").open("wb") as out:
         pickle.dump(metadata, out)
-    size = (arguments.folder / ".metadata").stat().st_size
-    print(f"{arguments.folder}: {arguments.tensors * arguments.chunks} chunks, .metadata {size} bytes")
-
-
-if __name__ == "__main__":
-    main()

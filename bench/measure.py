@@ -73,10 +73,6 @@ def files_of(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
-def size_bytes(path: Path) -> int:
-    return sum(file.stat().st_size for file in files_of(path))
-
-
 class PlainCopy:
     """The yardstick: plain_copy_main.cc reads and writes the same bytes through buffers whose pages are there already."""
 

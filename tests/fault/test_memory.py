@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 from safetensors.torch import save_file
 
+from memory_group import MemoryGroup
 from program import MIB, Limits, Run, tenplex
 
 BUDGET_MIB = 16
@@ -89,24 +89,6 @@ def test_comparing_stays_within_the_default_budget(command: str, sources: dict[s
     paths = [sources["safetensors"], sources["dcp"]][: 2 if command == "verify" else 1]
     run = tenplex(command, *paths, sample_memory=True)
     assert run.peak_anonymous_bytes <= (256 + 32) * MIB
-
-
-class MemoryGroup:
-    """A control group with a hard limit on memory, in either version of the interface."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        version_1 = Path("/sys/fs/cgroup/memory")
-        parent = version_1 if version_1.is_dir() else Path("/sys/fs/cgroup")
-        self._path = parent / f"tenplex-test-{os.getpid()}"
-        self._path.mkdir()
-        name = "memory.limit_in_bytes" if version_1.is_dir() else "memory.max"
-        (self._path / name).write_text(str(limit_bytes))
-
-    def join(self) -> None:
-        (self._path / "cgroup.procs").write_text(str(os.getpid()))
-
-    def remove(self) -> None:
-        self._path.rmdir()
 
 
 @pytest.fixture
