@@ -108,7 +108,7 @@ Json workers_json(const Plan& plan, const PlanReport& report, const Topology& to
   for (std::size_t index = 0; index < plan.parts.size(); ++index) {
     Json from = Json::array();
     for (const auto& [worker, bytes] : plan.parts[index].bytes_from)
-      from.push_back({{"worker", worker.value()}, {"bytes", bytes}});
+      from.push_back({{"name", topology.worker(worker).name}, {"bytes", bytes}});
     json.push_back({{"name", topology.workers()[index].name},
                     {"bytes_in", report.in[index]},
                     {"bytes_in_bound", report.in_bound[index]},
@@ -118,7 +118,18 @@ Json workers_json(const Plan& plan, const PlanReport& report, const Topology& to
   return json;
 }
 
+std::string counted(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 }  // namespace
+
+std::string what_text(const Plan& plan, const PlanInput& input) {
+  return fmt::format("{}, {} → {} on {}", counted(input.target->tensors().size(), "tensor"),
+                     counted(static_cast<std::size_t>(input.source->device_count()), "device"),
+                     counted(static_cast<std::size_t>(input.target->device_count()), "device"),
+                     counted(plan.parts.size(), "worker"));
+}
 
 std::string format_seconds(double seconds) {
   if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
@@ -149,9 +160,7 @@ PlanReport make_report(const Plan& plan, const PlanInput& input) {
 std::string explain_text(const Plan& plan, const PlanInput& input, const PlacementResult* placement) {
   const PlanReport report = make_report(plan, input);
   const bool moves = report.links.busiest_seconds > 0;
-  std::string text = fmt::format("plan {}: {} tensors, {} devices → {} devices on {} workers\n", to_string(report.hash),
-                                 input.target->tensors().size(), input.source->device_count(),
-                                 input.target->device_count(), plan.parts.size());
+  std::string text = fmt::format("plan {}: {}\n", to_string(report.hash), what_text(plan, input));
   if (plan.header.baseline != Baseline::kNone) text += fmt::format("baseline: {}\n", to_string(plan.header.baseline));
   text +=
       fmt::format("bytes over the network: {} of {}, the least possible is {} ({})\n", format_bytes(report.bytes_in),

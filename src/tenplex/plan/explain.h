@@ -33,6 +33,9 @@ struct PlanReport {
 
 PlanReport make_report(const Plan& plan, const PlanInput& input);
 
+/// "39 tensors, 4 devices → 1 device on 2 workers".
+std::string what_text(const Plan& plan, const PlanInput& input);
+
 /// "2.5 s", "7.66 ms", "20.4 µs".
 std::string format_seconds(double seconds);
 

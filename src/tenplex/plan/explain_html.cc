@@ -284,9 +284,8 @@ std::string explain_html(const Plan& plan, const PlanInput& input, const Placeme
   std::string html = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width\"><title>{}</title><style>{}</style></head><body>\n<h1>{}</h1>\n"
-      "<p>{} tensors, {} devices → {} devices on {} workers{}</p>\n",
-      escape(title), kStyle, escape(title), input.target->tensors().size(), input.source->device_count(),
-      input.target->device_count(), plan.parts.size(),
+      "<p>{}{}</p>\n",
+      escape(title), kStyle, escape(title), what_text(plan, input),
       plan.header.baseline == Baseline::kNone ? std::string()
                                               : fmt::format("; baseline {}", to_string(plan.header.baseline)));
   html += cards(report, input, placement) + devices(input) + traffic(plan, *input.topology) +
