@@ -4,16 +4,17 @@
 // The input is the body of a manifest; the target puts the right length and checksum around it, so that the fuzzer
 // gets past them. It is also read as it is. States are decoded with the manifest's own tensors.
 // decoder: src/tenplex/formats/manifest/manifest_reader.cc
+// decoder: src/tenplex/formats/manifest/envelope.cc
 // decoder: src/tenplex/formats/manifest/json_reader.cc
+// decoder: src/tenplex/formats/manifest/json_values.cc
 // decoder: src/tenplex/formats/manifest/state_json_decode.cc
 // decoder: src/tenplex/formats/manifest/base64.cc
 // decoder: src/tenplex/formats/manifest/side_data.cc
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <string>
 
 #include "tenplex/base/check.h"
+#include "tenplex/formats/manifest/envelope.h"
 #include "tenplex/formats/manifest/manifest.h"
 #include "tenplex/formats/manifest/state_json.h"
 
@@ -57,11 +58,7 @@ void read(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string body(reinterpret_cast<const char*>(data), size);
-  tenplex::Hasher hasher;
-  hasher.add_raw(tenplex::as_bytes(body));
-  read(fmt::format(
-      R"({{"format":"tenplex.manifest","version":1,"oldest_reader":1,"length":{},"checksum":"{}","body":{}}})",
-      body.size(), tenplex::to_string(hasher.finish()), body));
+  read(tenplex::write_envelope(tenplex::kManifestFormat, tenplex::kManifestVersion, body));
   read(body);
   return 0;
 }
