@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <iterator>
 
 #include "tenplex/formats/manifest/json_values.h"
 #include "tenplex/io/file_system.h"
@@ -43,10 +41,11 @@ Result<void> read_weight_map(JsonReader& json, Index* index) {
 /// Takes exactly five digits from the end.
 std::optional<std::int64_t> take_number(std::string_view* text) {
   if (text->size() < kDigits) return std::nullopt;
-  const std::string_view digits = text->substr(text->size() - kDigits);
   std::int64_t value = 0;
-  const auto [end, status] = std::from_chars(digits.data(), digits.data() + kDigits, value);
-  if (status != std::errc() || end != digits.data() + kDigits || value < 0) return std::nullopt;
+  for (const char c : text->substr(text->size() - kDigits)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    value = value * 10 + (c - '0');
+  }
   text->remove_suffix(kDigits);
   return value;
 }
