@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is a DCP folder: three lengths (u16, little-endian), then that many bytes of `.metadata`, of `__0_0.distcp`
-// and of tenplex.json; the rest is `__1_0.distcp`. The folder is opened, every chunk is located and read; what can be
-// read is laid out for writing again.
+// and of tenplex.json; the rest is `__1_0.distcp`. A tenplex.json that does not start with its format is a body, and
+// the target puts the right length and checksum around it. The folder is opened, every chunk is located and read; what
+// can be read is laid out for writing again.
 // decoder: src/tenplex/formats/dcp/metadata.cc
 // decoder: src/tenplex/formats/dcp/metadata_hooks.cc
 // decoder: src/tenplex/formats/dcp/catalog.cc
@@ -12,6 +13,7 @@
 // decoder: src/tenplex/formats/dcp/stored_item.cc
 // decoder: src/tenplex/formats/dcp/state_builder.cc
 // decoder: src/tenplex/formats/dcp/side_file.cc
+// decoder: src/tenplex/formats/dcp/skeleton.cc
 // decoder: src/tenplex/formats/dcp/safetensors_payload.cc
 #include <algorithm>
 #include <cstdint>
@@ -19,6 +21,7 @@
 
 #include "tenplex/base/check.h"
 #include "tenplex/formats/dcp/dcp_format.h"
+#include "tenplex/formats/manifest/envelope.h"
 #include "tenplex/io/memory_file_system.h"
 #include "tenplex/ptc/explicit_collection.h"
 
@@ -64,6 +67,7 @@ void write_again(const CheckpointInfo& info) {
   WriteRequest request;
   request.source = &info;
   request.target = target->get();
+  request.layout = info.layout.value_or(LayoutNote());
   const auto plan = writer->prepare(request);
   if (!plan) return;
   for (std::size_t i = 0; i < plan->manifest->segments.size(); ++i) {
@@ -83,7 +87,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   MemoryFileSystem files;
   files.put_file("/c/.metadata", take(&rest, lengths[0]));
   files.put_file("/c/__0_0.distcp", take(&rest, lengths[1]));
-  if (lengths[2] > 0) files.put_file("/c/tenplex.json", take(&rest, lengths[2]));
+  if (std::string side = take(&rest, lengths[2]); !side.empty()) {
+    if (!side.starts_with("{\"format\"")) side = write_envelope("tenplex.dcp", 1, side);
+    files.put_file("/c/tenplex.json", side);
+  }
   files.put_file("/c/__1_0.distcp", std::string(rest));
   ReadOptions options;
   options.max_metadata_bytes = kMaxPickle;

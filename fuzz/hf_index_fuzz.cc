@@ -1,7 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is model.safetensors.index.json beside one small file of weights.
+// The input is model.safetensors.index.json beside one small file of weights; and the name of a file of weights.
 // decoder: src/tenplex/formats/hf/hf_index.cc
 #include <cstdint>
 #include <string>
@@ -19,6 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = tenplex::hf::parse_index(written);
     TENPLEX_CHECK(again.has_value() && again->weight_map.size() == index->weight_map.size());
   }
+  if (const auto shard = tenplex::hf::parse_shard_name(text); shard && shard->stem == "model")
+    TENPLEX_CHECK(tenplex::hf::shard_name(shard->number, shard->count) == text);
   static const std::string kWeights =
       tenplex::safetensors::build_header({{"w", tenplex::DType::kUInt8, {4}}}, {}).value() + "wwww";
   tenplex::MemoryFileSystem files;

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is a layout file. What parses is applied to a small model on a small mesh; what fits must cover every
-// tensor. decoder: src/tenplex/ptc/layout.cc decoder: src/tenplex/ptc/layout_rule_reader.cc decoder:
-// src/tenplex/ptc/yaml_document.cc
+// tensor.
+// decoder: src/tenplex/ptc/layout.cc
+// decoder: src/tenplex/ptc/layout_reader.cc
+// decoder: src/tenplex/ptc/layout_rule_reader.cc
+// decoder: src/tenplex/ptc/yaml_document.cc
 #include <cstdint>
 #include <string_view>
 #include <vector>

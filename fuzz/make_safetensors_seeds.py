@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the seeds of safetensors_fuzz, manifest_fuzz and hf_index_fuzz. Needs torch and safetensors."""
 
+import argparse
+import base64
+import io
 import json
 import pathlib
+import pickle
 import struct
 
 import torch
@@ -49,6 +53,57 @@ STATE = {
 }
 
 
+NONE_PICKLE_HASH = "bc4e8f45ea9fb1566a3b0757080340be"  # of the object that safetensors_fuzz has in its folder
+
+
+def side_seeds() -> dict[str, bytes]:
+    """Files of one tensor w with side data that differ."""
+
+    def state(*nodes: object, **more: object) -> dict[str, object]:
+        return {"state": {"root": 0, "nodes": nodes, **more}}
+
+    def objects(size: int, checksum: str) -> dict[str, object]:
+        return state(["l", 1, 2], ["x", 0], ["T", "w"], objects=[["object-00000.pkl", size, checksum]])
+
+    sides: dict[str, dict[str, object]] = {
+        "reader_2": {"oldest_reader": 2},
+        "reader_0": {"oldest_reader": 0},
+        "outside_state": state(None),
+        "object": objects(4, NONE_PICKLE_HASH),
+        "object_size": objects(5, NONE_PICKLE_HASH),
+        "object_checksum": objects(4, "0" * 32),
+        "alias_lost": {"aliases": {"v": "lost"}},
+        "alias_taken": {"aliases": {"w": "w"}},
+        "extra_up": {"extra_files": [["../a", 1]]},
+    }
+    base = {"version": 1, "oldest_reader": 1}
+    return {
+        f"side_{name}": with_header(
+            json.dumps({"__metadata__": {"tenplex": json.dumps(base | side)}, "w": entry("U8", [4], 0, 4)}), b"wwww"
+        )
+        for name, side in sides.items()
+    }
+
+
+def sharding_seeds() -> dict[str, bytes]:
+    """Files as torch's HuggingFaceStorageWriter makes them, with a lie each."""
+    lies: dict[str, object] = {
+        "lost": {},
+        "no_offsets": {"w": {"later": 1}},
+        "other_rank": {"w": {"saved_offsets": [0]}},
+        "negative": {"w": {"saved_offsets": [-1, 0]}},
+        "hole": {"w": {"saved_offsets": [1, 0]}},
+        "list": [],
+    }
+    w = entry("U8", [2, 2], 0, 4)
+    return {
+        f"dcp_{name}": with_header(
+            json.dumps({"__metadata__": {"DCP_SHARDING_INFO": json.dumps(lie)}, "w": w}), b"wwww"
+        )
+        for name, lie in lies.items()
+    }
+
+
 def safetensors_seeds() -> dict[str, bytes]:
     side = {"version": 1, "oldest_reader": 1, "aliases": {"v": "w"}, "extra_files": [["a", 1]], "state": STATE}
     w = entry("U8", [2, 2], 0, 4)
@@ -57,18 +112,86 @@ def safetensors_seeds() -> dict[str, bytes]:
     all_dtypes = {str(dtype): torch.zeros(2, 3, dtype=dtype) for dtype in dtypes}
     names = "U64 I64 F64 C64 F32 U32 I32 BF16 F16 U16 I16 F8_E5M2FNUZ F8_E4M3FNUZ F8_E8M0 F8_E4M3 F8_E5M2 I8 U8"
     empty = {name: entry(name, [0], 0, 0) for name in [*names.split(), "F6_E3M2", "F6_E2M3", "F4", "BOOL"]}
-    return {
-        "library": save(all_dtypes, metadata={"format": "pt"}),
-        "scalar_and_empty": save({"s": torch.tensor(1.5), "e": torch.zeros(0, 4)}),
-        "no_tensors": with_header("{}"),
-        "every_dtype": with_header(json.dumps(empty)),
-        "escapes": with_header(r'{"\u00e9\ud83d\ude00\n":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}', b"x"),
-        "state": with_header(json.dumps({"__metadata__": {"tenplex": json.dumps(side)}, "w": w}), b"wwww"),
-        "dcp": with_header(json.dumps({"__metadata__": dcp, "w": w}), b"wwww"),
-        "hole": with_header(json.dumps({"w": entry("U8", [4], 1, 5)}), b"wwwww"),
-        "duplicate": with_header('{"a":1,"a":2}'),
-        "null_metadata": with_header('{"__metadata__":null}'),
+    return (
+        side_seeds()
+        | sharding_seeds()
+        | {
+            "library": save(all_dtypes, metadata={"format": "pt"}),
+            "scalar_and_empty": save({"s": torch.tensor(1.5), "e": torch.zeros(0, 4)}),
+            "no_tensors": with_header("{}"),
+            "every_dtype": with_header(json.dumps(empty)),
+            "escapes": with_header(r'{"\u00e9\ud83d\ude00\n":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}', b"x"),
+            "state": with_header(json.dumps({"__metadata__": {"tenplex": json.dumps(side)}, "w": w}), b"wwww"),
+            "dcp": with_header(json.dumps({"__metadata__": dcp, "w": w}), b"wwww"),
+            "hole": with_header(json.dumps({"w": entry("U8", [4], 1, 5)}), b"wwwww"),
+            "duplicate": with_header('{"a":1,"a":2}'),
+            "null_metadata": with_header('{"__metadata__":null}'),
+        }
+    )
+
+
+class ObjectPickler(pickle.Pickler):
+    """Writes "tensor w" as an object file refers to tensor w."""
+
+    def persistent_id(self, value: object) -> object:
+        return ("tensor", "w", 7, 0, (2, 1), False, True, 2) if value == "tensor w" else None
+
+
+def object_pickle() -> bytes:
+    stream = io.BytesIO()
+    ObjectPickler(stream, 4).dump(argparse.Namespace(w="tensor w", text="a"))
+    return stream.getvalue()
+
+
+OBJECT_HASH = "62eeb900d2500e8ae14a2d03790aa87b"  # of object_pickle()
+
+
+def state_seeds() -> dict[str, bytes]:
+    """Bodies with one tensor w and a state each."""
+    path = base64.b64encode(object_pickle()).decode()
+
+    def objects(size: int, checksum: str, position: int = 0) -> dict[str, object]:
+        return {"nodes": [["x", position]], "objects": [[path, size, checksum]]}
+
+    size = len(object_pickle())
+    states: dict[str, dict[str, object]] = {
+        "object": objects(size, OBJECT_HASH),
+        "object_size": objects(size + 1, OBJECT_HASH),
+        "object_checksum": objects(size, "0" * 32),
+        "object_lost": objects(size, OBJECT_HASH, 1),
+        "object_absent": {"nodes": [["x", 0]], "objects": [["?", 1, ""]]},
+        "map": {"nodes": [{}]},
+        "tensor_lost": {"nodes": [["T", "x"]]},
+        "tensor_strides": {"nodes": [["T", "w", 0, 0, [1]]]},
+        "tensor_far": {"nodes": [["T", "w", 0, 1 << 62, [1, 1]]]},
+        "tag": {"nodes": [["?"]]},
+        "object_class": {"nodes": [["o", 1, 1, None, None, [], [], False], "a"]},
+        "reference": {"nodes": [["l", 9]]},
+        "root": {"nodes": []},
+        "member": {"leaves": []},
+        "keys": {"nodes": [["d", 1]]},
     }
+    texts = {
+        "surrogates": r'{"a":"\u0041\u00e9\u20ac\ud83d\ude00"}',
+        "surrogate_low": r'{"a":"\ude00"}',
+        "surrogate_high": r'{"a":"\ud83d"}',
+        "escape": r'{"a":"\x"}',
+        "hex": r'{"a":"\u00g0"}',
+        "numbers": '{"a":[1e5,-2.5E-3,1e+2,0,true,false,null]}',
+        "number_zero": '{"a":01}',
+        "control": '{"a":"\n"}',
+        "long": '{"a":"',
+        "deep": "[" * 70,
+        "many_keys": json.dumps({str(number): number for number in range(20)}),
+        "many_keys_twice": "{" + ",".join(f'"{number % 19}":1' for number in range(20)) + "}",
+    }
+    tensors = [{"name": "w", "dtype": "uint8", "shape": [2, 2], "shards": [{"on": [0], "box": [[0, 0], [2, 2]]}]}]
+    return {
+        f"state_{name}": json.dumps(
+            {"files": [["d0", 1]], "state": {"root": 0} | state, "tensors": tensors}, separators=(",", ":")
+        ).encode()
+        for name, state in states.items()
+    } | {f"json_{name}": text.encode() for name, text in texts.items()}
 
 
 def manifest_seeds() -> dict[str, bytes]:
@@ -83,7 +206,7 @@ def manifest_seeds() -> dict[str, bytes]:
     box = {"on": [0], "box": [[0, 0], [1, 2]]}
     pieces = {"on": [0, 1], "shape": [5], "pieces": [[[1, 0], [1, 2], 1, [2, 2]]], "key": "w#1"}
     tensors = {"tensors": [{"name": "w", "dtype": "uint8", "shape": [2, 2], "shards": [box, pieces]}]}
-    return {
+    return state_seeds() | {
         "full": json.dumps(head | rest | tensors).encode(),
         "small": json.dumps(head | tensors, separators=(",", ":")).encode(),
         "newer": json.dumps(head | {"later": [{"x": [1]}]} | tensors).encode(),
@@ -101,6 +224,14 @@ def index_seeds() -> dict[str, bytes]:
         "absent_tensor": json.dumps({"weight_map": {"v": file}, "more": {}}).encode(),
         "outside": json.dumps({"weight_map": {"w": "../x"}}).encode(),
         "duplicate": b'{"weight_map":{"w":"a","w":"b"}}',
+        "negative_total": json.dumps({"metadata": {"total_size": -1}, "weight_map": {}}).encode(),
+        "no_map": json.dumps({"metadata": {"total_parameters": 4}}).encode(),
+        "name": b"model-00002-of-00005.safetensors",
+        "name_sign": b"model--0000-of-00001.safetensors",
+        "name_letters": b"model-0000a-of-00001.safetensors",
+        "name_short": b"1-of-00001.safetensors",
+        "name_stem": b"-00001-of-00001.safetensors",
+        "name_count": b"model-of-1.safetensors",
     }
 
 

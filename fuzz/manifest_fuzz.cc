@@ -2,18 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is the body of a manifest; the target puts the right length and checksum around it, so that the fuzzer
-// gets past them. It is also read as it is. States are decoded with the manifest's own tensors.
+// gets past them. It is also read as it is. States are decoded with the manifest's own tensors and those that aliases
+// add; the path of an object is its pickle in base64.
 // decoder: src/tenplex/formats/manifest/manifest_reader.cc
+// decoder: src/tenplex/formats/manifest/envelope.cc
 // decoder: src/tenplex/formats/manifest/json_reader.cc
+// decoder: src/tenplex/formats/manifest/json_values.cc
 // decoder: src/tenplex/formats/manifest/state_json_decode.cc
 // decoder: src/tenplex/formats/manifest/base64.cc
 // decoder: src/tenplex/formats/manifest/side_data.cc
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <string>
 
 #include "tenplex/base/check.h"
+#include "tenplex/formats/manifest/base64.h"
+#include "tenplex/formats/manifest/envelope.h"
 #include "tenplex/formats/manifest/manifest.h"
 #include "tenplex/formats/manifest/state_json.h"
 
@@ -21,10 +24,10 @@ namespace {
 
 void read(std::string_view text) {
   std::vector<tenplex::TensorInfo> tensors;
-  std::string state;
+  tenplex::SideData side;
   tenplex::ManifestVisitor visitor;
   visitor.head = [&](const tenplex::ManifestHead& head) {
-    state = head.side.state_json;
+    side = head.side;
     return tenplex::Result<void>();
   };
   visitor.tensor = [&](const tenplex::TensorInfo& tensor) {
@@ -36,12 +39,15 @@ void read(std::string_view text) {
       TENPLEX_CHECK(tenplex::contains(tenplex::Box::whole(tensors.back().shape), piece.box));
     return tenplex::Result<void>();
   };
-  if (!tenplex::decode_manifest(text, visitor) || state.empty()) return;
-  tenplex::JsonReader json(state);
+  if (!tenplex::decode_manifest(text, visitor)) return;
+  std::vector<tenplex::TensorId> stored;
+  if (!tenplex::add_alias_tensors(side, &tensors, &stored) || side.state_json.empty()) return;
+  tenplex::JsonReader json(side.state_json);
   tenplex::StateJsonSource source;
   source.tensors = tensors;
-  source.read_object = [](const tenplex::ObjectFile&) -> tenplex::Result<std::string> {
-    return tenplex::not_found("no objects here");
+  source.read_object = [](const tenplex::ObjectFile& file) -> tenplex::Result<std::string> {
+    if (auto pickle = tenplex::from_base64(file.path)) return std::move(*pickle);
+    return tenplex::not_found("no such object");
   };
   const auto graph = tenplex::decode_state(json, source);
   if (!graph) return;
@@ -57,11 +63,7 @@ void read(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string body(reinterpret_cast<const char*>(data), size);
-  tenplex::Hasher hasher;
-  hasher.add_raw(tenplex::as_bytes(body));
-  read(fmt::format(
-      R"({{"format":"tenplex.manifest","version":1,"oldest_reader":1,"length":{},"checksum":"{}","body":{}}})",
-      body.size(), tenplex::to_string(hasher.finish()), body));
+  read(tenplex::write_envelope(tenplex::kManifestFormat, tenplex::kManifestVersion, body));
   read(body);
   return 0;
 }

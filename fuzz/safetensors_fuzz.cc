@@ -1,11 +1,13 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is a .safetensors file. What opens must keep its promises: every chunk lies inside the file, and its header
-// written again reads as the same tensors.
+// The input is a .safetensors file, read by itself, with a folder of objects, and as a folder's only file. What opens
+// must keep its promises: every chunk lies inside the file, and its header written again reads as the same tensors.
 // decoder: src/tenplex/formats/safetensors/header.cc
 // decoder: src/tenplex/formats/safetensors/single_reader.cc
 // decoder: src/tenplex/formats/safetensors/side_metadata.cc
+// decoder: src/tenplex/formats/safetensors/sharding_info.cc
+// decoder: src/tenplex/formats/safetensors/dcp_flavour.cc
 #include <cstdint>
 #include <string>
 
@@ -47,10 +49,16 @@ void check_header(const tenplex::ByteSource& source) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   tenplex::MemoryFileSystem files;
-  files.put_file("/x.safetensors", std::string(reinterpret_cast<const char*>(data), size));
-  const auto source = files.open("/x.safetensors");
+  files.put_file("/f/x.safetensors", std::string(reinterpret_cast<const char*>(data), size));
+  files.put_file("/objects/object-00000.pkl", "\x80\x02N.");
+  const auto source = files.open("/f/x.safetensors");
   check_header(**source);
-  const auto reader = tenplex::safetensors::open_safetensors(files, "/x.safetensors", {});
-  if (reader) check_chunks(**reader, static_cast<std::int64_t>(size));
+  tenplex::ReadOptions with_objects;
+  with_objects.objects_folder = "/objects";
+  for (const auto& [path, options] :
+       {std::pair{"/f/x.safetensors", tenplex::ReadOptions()}, {"/f/x.safetensors", with_objects}, {"/f", {}}}) {
+    const auto reader = tenplex::safetensors::open_safetensors(files, path, options);
+    if (reader) check_chunks(**reader, static_cast<std::int64_t>(size));
+  }
   return 0;
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is a topology file. What parses must be consistent.
-// decoder: src/tenplex/plan/topology.cc
+// decoder: src/tenplex/plan/topology_yaml.cc
 #include <cstdint>
 #include <string_view>
 

@@ -6,13 +6,10 @@
 
 #include <algorithm>
 
-#include "tenplex/formats/manifest/json_dims.h"
-#include "tenplex/formats/manifest/json_reader.h"
+#include "tenplex/formats/safetensors/sharding_info.h"
 
 namespace tenplex::dcp {
 namespace {
-
-constexpr std::string_view kShardingKey = "DCP_SHARDING_INFO";
 
 // A file from a position on.
 class TailSource final : public ByteSource {
@@ -37,39 +34,18 @@ Result<SafetensorsPayload> SafetensorsPayload::open(const ByteSource& file, std:
   TENPLEX_ASSIGN_OR_RETURN(safetensors::Header header, safetensors::read_header(source, max_bytes));
   SafetensorsPayload payload;
   payload.data_begin_ = position + header.data_start;
-  for (safetensors::HeaderTensor& tensor : header.tensors) payload.entries_.push_back({std::move(tensor), {}});
+  TENPLEX_ASSIGN_OR_RETURN(const std::optional<safetensors::ShardingInfo> sharding,
+                           safetensors::read_sharding_info(header));
+  for (safetensors::HeaderTensor& tensor : header.tensors) {
+    Entry& entry = payload.entries_.emplace_back();
+    entry.tensor = std::move(tensor);
+    if (!sharding) continue;
+    if (const auto found = sharding->find(entry.tensor.info.name); found != sharding->end())
+      entry.offsets = found->second;
+  }
   std::sort(payload.entries_.begin(), payload.entries_.end(),
             [](const Entry& a, const Entry& b) { return a.tensor.info.name < b.tensor.info.name; });
-  if (const std::optional<std::string_view> text = header.find_metadata(kShardingKey)) {
-    TENPLEX_TRY(payload.read_offsets(*text).with_context(std::string(kShardingKey)));
-  }
   return payload;
-}
-
-Result<void> SafetensorsPayload::read_offsets(std::string_view text) {
-  JsonReader json(text);
-  TENPLEX_TRY(json.begin_object());
-  for (;;) {
-    std::string_view key;
-    TENPLEX_ASSIGN_OR_RETURN(bool more, json.next_member(&key));
-    if (!more) break;
-    const auto found =
-        std::lower_bound(entries_.begin(), entries_.end(), key,
-                         [](const Entry& entry, const auto& name) { return entry.tensor.info.name < name; });
-    const bool known = found != entries_.end() && found->tensor.info.name == key;
-    TENPLEX_TRY(json.begin_object());
-    for (;;) {
-      std::string_view field;
-      TENPLEX_ASSIGN_OR_RETURN(more, json.next_member(&field));
-      if (!more) break;
-      if (known && field == "saved_offsets") {
-        TENPLEX_ASSIGN_OR_RETURN(found->offsets, read_dims(json));
-      } else {
-        TENPLEX_TRY(json.skip());
-      }
-    }
-  }
-  return json.finish();
 }
 
 Result<ChunkLocation> SafetensorsPayload::locate(std::string_view name, DType dtype, const Box& box) const {

@@ -30,7 +30,6 @@ class SafetensorsPayload {
     safetensors::HeaderTensor tensor;
     std::optional<Dims> offsets;  ///< as the metadata say
   };
-  Result<void> read_offsets(std::string_view text);
 
   std::vector<Entry> entries_;  ///< by name
   std::int64_t data_begin_ = 0;

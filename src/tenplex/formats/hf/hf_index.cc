@@ -5,11 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <iterator>
 
-#include "tenplex/formats/manifest/json_reader.h"
-#include "tenplex/formats/manifest/json_writer.h"
+#include "tenplex/formats/manifest/json_values.h"
 #include "tenplex/io/file_system.h"
 
 namespace tenplex::hf {
@@ -18,43 +15,37 @@ namespace {
 constexpr std::string_view kExtension = ".safetensors";
 constexpr std::size_t kDigits = 5;
 
+Result<void> read_total_size(JsonReader& json, Index* index) {
+  TENPLEX_ASSIGN_OR_RETURN(const double size, json.number());  // some writers give 1.0e9
+  if (!(size >= 0 && size < 9.2e18)) return json.fail("'total_size' is no size");
+  index->total_size = static_cast<std::int64_t>(size);
+  return {};
+}
+
 Result<void> read_metadata(JsonReader& json, Index* index) {
-  TENPLEX_TRY(json.begin_object());
-  for (;;) {
-    std::string_view key;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
-    if (!more) return {};
-    if (key == "total_size") {
-      TENPLEX_ASSIGN_OR_RETURN(const double size, json.number());  // some writers give 1.0e9
-      if (!(size >= 0 && size < 9.2e18)) return json.fail("'total_size' is no size");
-      index->total_size = static_cast<std::int64_t>(size);
-    } else {
-      if (key != "total_parameters") index->passed_over.emplace_back(key);
-      TENPLEX_TRY(json.skip());
-    }
-  }
+  return for_each_member(json, [&](std::string_view key) {
+    if (key == "total_size") return read_total_size(json, index);
+    if (key != "total_parameters") index->passed_over.emplace_back(key);
+    return skip_value(json);
+  });
 }
 
 Result<void> read_weight_map(JsonReader& json, Index* index) {
-  TENPLEX_TRY(json.begin_object());
-  for (;;) {
-    std::string_view tensor;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&tensor));
-    if (!more) return {};
-    TENPLEX_ASSIGN_OR_RETURN(const std::string_view file, json.string());
+  TENPLEX_TRY(read_value(json, &index->weight_map));
+  for (const auto& [tensor, file] : index->weight_map)
     if (auto path = checked_join(".", file); !path)
       return std::move(path).error().with_context(fmt::format("tensor '{}'", tensor));
-    index->weight_map.emplace_back(tensor, file);
-  }
+  return {};
 }
 
 /// Takes exactly five digits from the end.
 std::optional<std::int64_t> take_number(std::string_view* text) {
   if (text->size() < kDigits) return std::nullopt;
-  const std::string_view digits = text->substr(text->size() - kDigits);
   std::int64_t value = 0;
-  const auto [end, status] = std::from_chars(digits.data(), digits.data() + kDigits, value);
-  if (status != std::errc() || end != digits.data() + kDigits || value < 0) return std::nullopt;
+  for (const char c : text->substr(text->size() - kDigits)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    value = value * 10 + (c - '0');
+  }
   text->remove_suffix(kDigits);
   return value;
 }
@@ -65,20 +56,12 @@ Result<Index> parse_index(std::string_view text) {
   Index index;
   bool seen_map = false;
   JsonReader json(text);
-  TENPLEX_TRY(json.begin_object());
-  for (;;) {
-    std::string_view key;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
-    if (!more) break;
-    if (key == "metadata") {
-      TENPLEX_TRY(read_metadata(json, &index));
-    } else if (key == "weight_map") {
-      seen_map = true;
-      TENPLEX_TRY(read_weight_map(json, &index));
-    } else {
-      TENPLEX_TRY(json.skip());
-    }
-  }
+  TENPLEX_TRY(for_each_member(json, [&](std::string_view key) {
+    if (key == "metadata") return read_metadata(json, &index);
+    if (key != "weight_map") return skip_value(json);
+    seen_map = true;
+    return read_weight_map(json, &index);
+  }));
   TENPLEX_TRY(json.finish());
   if (!seen_map) return json.fail("'weight_map' is missing");
   return index;

@@ -175,6 +175,8 @@ TEST(HfIndex, KnowsShardNames) {
   EXPECT_EQ(name->count, 5);
   EXPECT_FALSE(hf::parse_shard_name("model-2-of-5.safetensors").has_value());
   EXPECT_FALSE(hf::parse_shard_name("-00002-of-00005.safetensors").has_value());
+  EXPECT_FALSE(hf::parse_shard_name("model--0000-of-00005.safetensors").has_value());
+  EXPECT_FALSE(hf::parse_shard_name("model-00002-of--0000.safetensors").has_value());
   EXPECT_EQ(hf::shard_name(2, 5), "model-00002-of-00005.safetensors");
 }
 

@@ -4,7 +4,7 @@
 // JsonWriter: appends compact JSON to a string. Commas are its business; balance of brackets is the caller's.
 //
 //   JsonWriter json(&text);
-//   json.begin_object(); json.key("shape"); json.value(dims); json.end_object();   // {"shape":[4,8]}
+//   json.begin_object(); json.member("shape", dims); json.end_object();   // {"shape":[4,8]}
 //
 // Resource; borrows the string. Threads: none.
 #pragma once
@@ -40,6 +40,19 @@ class JsonWriter {
   void null() { raw("null"); }
   /// Text that is JSON already.
   void raw(std::string_view json);
+
+  template <typename T>
+  void member(std::string_view name, const T& of) {
+    key(name);
+    value(of);
+  }
+  /// An array of these.
+  template <typename... T>
+  void list(const T&... values) {
+    begin_array();
+    (value(values), ...);
+    end_array();
+  }
 
  private:
   void begin(char bracket);

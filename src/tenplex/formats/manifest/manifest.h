@@ -24,6 +24,7 @@
 namespace tenplex {
 
 inline constexpr std::string_view kManifestName = "tenplex.json";
+inline constexpr std::string_view kManifestFormat = "tenplex.manifest";
 inline constexpr std::int64_t kManifestVersion = 1;
 
 struct ManifestFile {
@@ -37,8 +38,8 @@ struct ManifestFile {
 struct ManifestHead {
   std::string container = "safetensors";  ///< format of the files
   std::vector<ManifestFile> files;        ///< file i belongs to device i
-  LayoutNote layout;                      ///< empty name and text: none
-  std::vector<std::pair<std::string, std::string>> metadata;
+  LayoutNote layout;                      ///< empty: none
+  JsonTexts metadata;
   SideData side;
 };
 

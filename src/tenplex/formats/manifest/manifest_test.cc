@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/formats/manifest/manifest.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "tenplex/formats/manifest/envelope.h"
 
 namespace tenplex {
 namespace {
@@ -33,13 +34,7 @@ Result<Decoded> decode(std::string_view text) {
   return decoded;
 }
 
-std::string envelope(const std::string& body) {
-  Hasher hasher;
-  hasher.add_raw(as_bytes(body));
-  return fmt::format(
-      R"({{"format":"tenplex.manifest","version":1,"oldest_reader":1,"length":{},"checksum":"{}","body":{}}})",
-      body.size(), to_string(hasher.finish()), body);
-}
+std::string envelope(const std::string& body) { return write_envelope(kManifestFormat, kManifestVersion, body); }
 
 std::string with_shard(const std::string& shard) {
   return envelope(R"({"files":[["a",1],["b",1]],"tensors":[{"name":"w","dtype":"uint8","shape":[4,2],"shards":[)" +
@@ -118,6 +113,13 @@ TEST(Manifest, ChecksEveryShard) {
                                   R"({"on":[0],"box":[[0,0],[4,2]],"x":1})",
                                   R"({"on":[0],"on":[0],"box":[[0,0],[4,2]]})"})
     EXPECT_FALSE(decode(with_shard(shard)).has_value()) << shard;
+}
+
+TEST(Manifest, RefusesSizesThatCannotBe) {
+  EXPECT_FALSE(decode(envelope(R"({"files":[["a",-1]],"tensors":[]})")).has_value());
+  EXPECT_FALSE(decode(envelope(R"({"extra_files":[["a",-1]],"tensors":[]})")).has_value());
+  EXPECT_FALSE(decode(envelope(R"({"layout":{"mesh":[["dp",0]]},"tensors":[]})")).has_value());
+  EXPECT_TRUE(decode(envelope(R"({"layout":{"mesh":[["dp",1]]},"tensors":[]})")).has_value());
 }
 
 TEST(Manifest, RefusesPathsThatLeaveTheFolder) {

@@ -11,35 +11,13 @@
 namespace tenplex {
 namespace {
 
-Result<void> read_aliases(JsonReader& json, SideData* side) {
-  TENPLEX_TRY(json.begin_object());
-  for (;;) {
-    std::string_view name;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&name));
-    if (!more) return {};
-    TENPLEX_ASSIGN_OR_RETURN(const std::string_view stored, json.string());
-    side->aliases.emplace_back(name, stored);
-  }
-}
-
-Result<void> read_extra_files(JsonReader& json, SideData* side) {
-  TENPLEX_TRY(json.begin_array());
-  for (;;) {
-    TENPLEX_ASSIGN_OR_RETURN(bool more, json.next_element());
-    if (!more) return {};
-    ExtraFile file;
-    TENPLEX_TRY(json.begin_array());
-    TENPLEX_ASSIGN_OR_RETURN(more, json.next_element());
-    if (!more) return json.fail("an extra file without a path");
-    TENPLEX_ASSIGN_OR_RETURN(file.path, json.string());
-    TENPLEX_ASSIGN_OR_RETURN(more, json.next_element());
-    if (!more) return json.fail("an extra file without a size");
-    TENPLEX_ASSIGN_OR_RETURN(file.size_bytes, json.integer());
-    TENPLEX_ASSIGN_OR_RETURN(more, json.next_element());
-    if (more || file.size_bytes < 0) return json.fail("an extra file is a path and a size");
-    if (auto path = checked_join(".", file.path); !path) return json.fail(path.error().message());
-    side->extra_files.push_back(std::move(file));
-  }
+Result<void> read_mesh(JsonReader& json, LayoutNote* layout) {
+  return for_each_element(json, [&]() -> Result<void> {
+    auto& [axis, size] = layout->mesh.emplace_back();
+    TENPLEX_TRY(read_list(json, &axis, &size));
+    if (size < 1) return json.fail(fmt::format("axis '{}' has size {}", axis, size));
+    return {};
+  });
 }
 
 }  // namespace
@@ -47,22 +25,12 @@ Result<void> read_extra_files(JsonReader& json, SideData* side) {
 void append_side_members(JsonWriter& json, const SideData& side) {
   if (!side.aliases.empty()) {
     json.key("aliases");
-    json.begin_object();
-    for (const auto& [name, stored] : side.aliases) {
-      json.key(name);
-      json.value(stored);
-    }
-    json.end_object();
+    append_texts(json, side.aliases);
   }
   if (!side.extra_files.empty()) {
     json.key("extra_files");
     json.begin_array();
-    for (const ExtraFile& file : side.extra_files) {
-      json.begin_array();
-      json.value(file.path);
-      json.value(file.size_bytes);
-      json.end_array();
-    }
+    for (const ExtraFile& file : side.extra_files) json.list(file.path, file.size_bytes);
     json.end_array();
   }
   if (!side.state_json.empty()) {
@@ -71,17 +39,45 @@ void append_side_members(JsonWriter& json, const SideData& side) {
   }
 }
 
-Result<bool> read_side_member(JsonReader& json, std::string_view key, SideData* side) {
-  if (key == "aliases") {
-    TENPLEX_TRY(read_aliases(json, side));
-  } else if (key == "extra_files") {
-    TENPLEX_TRY(read_extra_files(json, side));
-  } else if (key == "state") {
-    TENPLEX_ASSIGN_OR_RETURN(side->state_json, json.skip());
-  } else {
-    return false;
-  }
-  return true;
+Result<void> read_side_member(JsonReader& json, std::string_view key, SideData* side) {
+  if (key == "aliases") return read_value(json, &side->aliases);
+  if (key == "extra_files")
+    return for_each_element(json, [&] {
+      ExtraFile& file = side->extra_files.emplace_back();
+      return read_path_and_size(json, &file.path, &file.size_bytes);
+    });
+  TENPLEX_ASSIGN_OR_RETURN(const std::string_view value, json.skip());
+  if (key == "state") side->state_json = value;
+  return {};
+}
+
+void append_layout(JsonWriter& json, const LayoutNote& layout) {
+  if (layout == LayoutNote{}) return;
+  json.key("layout");
+  json.begin_object();
+  json.member("name", layout.name);
+  json.member("text", layout.text);
+  json.key("mesh");
+  json.begin_array();
+  for (const auto& [axis, size] : layout.mesh) json.list(axis, size);
+  json.end_array();
+  json.end_object();
+}
+
+Result<void> read_layout(JsonReader& json, LayoutNote* layout) {
+  return for_each_member(json, [&](std::string_view key) {
+    if (key == "name") return read_value(json, &layout->name);
+    if (key == "text") return read_value(json, &layout->text);
+    if (key == "mesh") return read_mesh(json, layout);
+    return skip_value(json);
+  });
+}
+
+Result<void> read_path_and_size(JsonReader& json, std::string* path, std::int64_t* size_bytes) {
+  TENPLEX_TRY(read_list(json, path, size_bytes));
+  if (auto checked = checked_join(".", *path); !checked) return json.fail(checked.error().message());
+  if (*size_bytes < 0) return json.fail(fmt::format("'{}' has {} bytes", *path, *size_bytes));
+  return {};
 }
 
 Result<void> add_alias_tensors(const SideData& side, std::vector<TensorInfo>* tensors, std::vector<TensorId>* sources) {

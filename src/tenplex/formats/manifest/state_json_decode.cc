@@ -10,7 +10,8 @@
 
 #include "tenplex/base/checked.h"
 #include "tenplex/formats/manifest/base64.h"
-#include "tenplex/formats/manifest/json_dims.h"
+#include "tenplex/formats/manifest/envelope.h"
+#include "tenplex/formats/manifest/json_values.h"
 #include "tenplex/formats/manifest/state_json.h"
 #include "tenplex/formats/manifest/state_names.h"
 #include "tenplex/formats/pickle/pickle_reader.h"
@@ -30,21 +31,12 @@ class StateDecoder {
 
   Result<StateGraph> run() && {
     std::int64_t root = -1;
-    TENPLEX_TRY(json_.begin_object());
-    for (;;) {
-      std::string_view key;
-      TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_member(&key));
-      if (!more) break;
-      if (key == "root") {
-        TENPLEX_ASSIGN_OR_RETURN(root, json_.integer());
-      } else if (key == "nodes") {
-        TENPLEX_TRY(nodes());
-      } else if (key == "objects") {
-        TENPLEX_TRY(object_list());
-      } else {
-        return json_.fail(fmt::format("unknown member '{}' of a state", key));
-      }
-    }
+    TENPLEX_TRY(for_each_member(json_, [&](std::string_view key) {
+      if (key == "root") return read_value(json_, &root);
+      if (key == "nodes") return nodes();
+      if (key == "objects") return for_each_element(json_, [this] { return object_file(); });
+      return Result<void>(json_.fail(fmt::format("unknown member '{}' of a state", key)));
+    }));
     TENPLEX_TRY(load_objects());
     TENPLEX_TRY(link());
     if (root < 0 || root >= std::int64_t(ids_.size())) return json_.fail("the state has no root");
@@ -60,14 +52,11 @@ class StateDecoder {
   };
 
   Result<void> nodes() {
-    TENPLEX_TRY(json_.begin_array());
-    for (;;) {
-      TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_element());
-      if (!more) return {};
+    return for_each_element(json_, [this]() -> Result<void> {
       if (ids_.size() == kNoNode) return json_.fail("too many nodes");
       ids_.push_back(kNoNode);
-      TENPLEX_TRY(node());
-    }
+      return node();
+    });
   }
 
   void define(NodeId id) { ids_.back() = id; }
@@ -102,10 +91,9 @@ class StateDecoder {
   }
 
   Result<void> tagged() {
+    std::string_view tag;
     TENPLEX_TRY(json_.begin_array());
-    TENPLEX_ASSIGN_OR_RETURN(const bool any, json_.next_element());
-    if (!any) return json_.fail("a node without a tag");
-    TENPLEX_ASSIGN_OR_RETURN(const std::string_view tag, json_.string());
+    TENPLEX_TRY(next_value(json_, &tag));
     if (tag == "x") return object_reference();
     const auto kind = kind_of_tag(tag);
     if (!kind) return json_.fail(fmt::format("unknown tag '{}'", tag));
@@ -136,15 +124,9 @@ class StateDecoder {
     return {};
   }
 
-  Result<void> end() {
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_element());
-    if (more) return json_.fail("a node is too long");
-    return {};
-  }
-
   Result<void> text(NodeKind kind) {
-    TENPLEX_TRY(next());
-    TENPLEX_ASSIGN_OR_RETURN(const std::string_view text, json_.string());
+    std::string_view text;
+    TENPLEX_TRY(next_value(json_, &text));
     Node node;
     node.kind = kind;
     if (kind == NodeKind::kGlobal) {
@@ -159,7 +141,7 @@ class StateDecoder {
       node.text = std::move(*bytes);
     }
     define(graph_.add(std::move(node)));
-    return end();
+    return end_list(json_);
   }
 
   Result<void> real() {
@@ -168,7 +150,7 @@ class StateDecoder {
     if (kind == JsonKind::kNumber) {
       TENPLEX_ASSIGN_OR_RETURN(const double value, json_.number());
       define(graph_.add_float(value));
-      return end();
+      return end_list(json_);
     }
     TENPLEX_ASSIGN_OR_RETURN(const std::string_view text, json_.string());
     std::uint64_t bits = 0;
@@ -176,7 +158,7 @@ class StateDecoder {
     const auto [stop, status] = std::from_chars(text.data(), last, bits, 16);
     if (text.size() != 16 || status != std::errc() || stop != last) return json_.fail("a float is not 16 digits");
     define(graph_.add_float(std::bit_cast<double>(bits)));
-    return end();
+    return end_list(json_);
   }
 
   Result<NodeId> reference() {
@@ -191,13 +173,12 @@ class StateDecoder {
   }
 
   Result<void> references_until_end(std::vector<NodeId>* out) {
-    for (;;) {
-      TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_element());
-      if (!more) return {};
+    return for_each_further_element(json_, [&]() -> Result<void> {
       TENPLEX_ASSIGN_OR_RETURN(const NodeId index, reference());
       if (index == kNoNode) return json_.fail("an item is missing");
       out->push_back(index);
-    }
+      return {};
+    });
   }
 
   Result<void> container(NodeKind kind) {
@@ -227,12 +208,12 @@ class StateDecoder {
     if (parts.dict_items.size() % 2 != 0) return json_.fail("a dict key without a value");
     define(graph_.add_object(std::move(parts)));
     linked_.push_back(ids_.back());
-    return end();
+    return end_list(json_);
   }
 
   Result<void> view(NodeKind kind) {
-    TENPLEX_TRY(next());
-    TENPLEX_ASSIGN_OR_RETURN(const std::string_view name, json_.string());
+    std::string_view name;
+    TENPLEX_TRY(next_value(json_, &name));
     TensorView view;
     TENPLEX_ASSIGN_OR_RETURN(view.tensor, find_tensor(name));
     const Dims& shape = source_.tensors[view.tensor.index()].shape;
@@ -253,17 +234,14 @@ class StateDecoder {
       TENPLEX_ASSIGN_OR_RETURN(const std::int64_t storage, json_.integer());
       if (storage < 0 || storage > kMaxStorageId) return json_.fail("a storage number is too large");
       view.storage = static_cast<std::uint32_t>(storage);
-      TENPLEX_TRY(next());
-      TENPLEX_ASSIGN_OR_RETURN(view.offset, json_.integer());
-      TENPLEX_TRY(next());
-      TENPLEX_ASSIGN_OR_RETURN(view.strides, read_dims(json_));
+      TENPLEX_TRY(next_values(json_, &view.offset, &view.strides));
       TENPLEX_ASSIGN_OR_RETURN(more, json_.next_element());
     }
     if (more) {
       TENPLEX_ASSIGN_OR_RETURN(const std::int64_t object, json_.integer());
       if (object <= 0 || object > kMaxStorageId) return json_.fail("an object number is out of range");
       view.object = static_cast<std::uint32_t>(object);
-      TENPLEX_TRY(end());
+      TENPLEX_TRY(end_list(json_));
     }
     TENPLEX_TRY(check_view(view));
     add_view(kind, view);
@@ -303,29 +281,15 @@ class StateDecoder {
   }
 
   Result<void> object_reference() {
-    TENPLEX_TRY(next());
-    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t file, json_.integer());
+    std::int64_t file = 0;
+    TENPLEX_TRY(next_value(json_, &file));
     pending_.push_back({ids_.size() - 1, file});
-    return end();
+    return end_list(json_);
   }
 
-  Result<void> object_list() {
-    TENPLEX_TRY(json_.begin_array());
-    for (;;) {
-      TENPLEX_ASSIGN_OR_RETURN(const bool more, json_.next_element());
-      if (!more) return {};
-      ObjectFile file;
-      TENPLEX_TRY(json_.begin_array());
-      TENPLEX_TRY(next());
-      TENPLEX_ASSIGN_OR_RETURN(file.path, json_.string());
-      TENPLEX_TRY(next());
-      TENPLEX_ASSIGN_OR_RETURN(file.size_bytes, json_.integer());
-      TENPLEX_TRY(next());
-      TENPLEX_ASSIGN_OR_RETURN(const std::string_view hash, json_.string());
-      hashes_.emplace_back(hash);
-      files_.push_back(std::move(file));
-      TENPLEX_TRY(end());
-    }
+  Result<void> object_file() {
+    ObjectFile& file = files_.emplace_back();
+    return read_list(json_, &file.path, &file.size_bytes, &hashes_.emplace_back());
   }
 
   Result<void> load_objects() {
@@ -344,9 +308,7 @@ class StateDecoder {
     TENPLEX_ASSIGN_OR_RETURN(const std::string bytes, source_.read_object(file));
     if (std::int64_t(bytes.size()) != file.size_bytes)
       return corrupt(fmt::format("expected {} bytes, found {}", file.size_bytes, bytes.size()));
-    Hasher hasher;
-    hasher.add_raw(as_bytes(bytes));
-    if (const std::string found = to_string(hasher.finish()); found != hash)
+    if (const std::string found = checksum_of(bytes); found != hash)
       return corrupt(fmt::format("its checksum is {}, expected {}", found, hash));
     PickleOptions options;
     options.persistent_id = [this](PickleDocument& document, NodeId id) -> Result<NodeId> {

@@ -30,8 +30,7 @@ class StateEncoder {
     number();
     count_storages();
     json_.begin_object();
-    json_.key("root");
-    json_.value(std::int64_t{order_[graph_.root]});
+    json_.member("root", std::int64_t{order_[graph_.root]});
     json_.key("nodes");
     json_.begin_array();
     for (const Visit& visit : visits_) TENPLEX_TRY(node(visit.node));
@@ -98,13 +97,13 @@ class StateEncoder {
         if (find_invalid_utf8(node.text) == std::string_view::npos) {
           json_.value(node.text);
         } else {
-          tagged("s", to_base64(node.text));
+          json_.list("s", to_base64(node.text));
         }
         break;
       case NodeKind::kBigInt:
       case NodeKind::kBytes:
       case NodeKind::kByteArray:
-        tagged(tag_of(node.kind), to_base64(node.text));
+        json_.list(tag_of(node.kind), to_base64(node.text));
         break;
       case NodeKind::kGlobal:
         return global(id);
@@ -121,16 +120,9 @@ class StateEncoder {
     return {};
   }
 
-  void tagged(std::string_view tag, std::string_view text) {
-    json_.begin_array();
-    json_.value(tag);
-    json_.value(text);
-    json_.end_array();
-  }
-
   void integer(std::int64_t value) {
     if (value >= -kExactInDouble && value <= kExactInDouble) return json_.value(value);
-    tagged("i", fmt::format("{}", value));
+    json_.list("i", fmt::format("{}", value));
   }
 
   void real(double value) {
@@ -166,7 +158,7 @@ class StateEncoder {
     const std::string& text = graph_[id].text;
     if (find_invalid_utf8(text) != std::string_view::npos)
       return unsupported(fmt::format("{}: the name of a global is not UTF-8", path_of(id)));
-    tagged("g", text);
+    json_.list("g", text);
     return {};
   }
 
@@ -222,10 +214,7 @@ class StateEncoder {
     encoded_.objects.push_back({fmt::format("{}object-{:05}.pkl", options_.object_prefix, index),
                                 static_cast<std::int64_t>(bytes->size()), hasher.finish()});
     encoded_.pickles.push_back(std::move(*bytes));
-    json_.begin_array();
-    json_.value("x");
-    json_.value(static_cast<std::int64_t>(index));
-    json_.end_array();
+    json_.list("x", static_cast<std::int64_t>(index));
     return {};
   }
 
@@ -233,13 +222,7 @@ class StateEncoder {
     if (encoded_.objects.empty()) return;
     json_.key("objects");
     json_.begin_array();
-    for (const ObjectFile& file : encoded_.objects) {
-      json_.begin_array();
-      json_.value(file.path);
-      json_.value(file.size_bytes);
-      json_.value(to_string(file.hash));
-      json_.end_array();
-    }
+    for (const ObjectFile& file : encoded_.objects) json_.list(file.path, file.size_bytes, to_string(file.hash));
     json_.end_array();
   }
 

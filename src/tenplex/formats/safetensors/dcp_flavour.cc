@@ -1,11 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of torch.distributed.checkpoint's HuggingFaceStorageWriter: safetensors whose metadata has
-//
-//   "DCP_SHARDING_INFO": "{\"w\":{\"saved_offsets\":[4,0]}, …}"      one chunk per tensor and file
-//
-// Source: torch/distributed/checkpoint/hf_storage.py and _hf_utils.py.
+// Files of torch.distributed.checkpoint's HuggingFaceStorageWriter: safetensors with ShardingInfo.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,48 +10,14 @@
 
 #include "tenplex/base/checked.h"
 #include "tenplex/formats/dcp/cover.h"
-#include "tenplex/formats/manifest/json_dims.h"
 #include "tenplex/formats/safetensors/natural_order.h"
 #include "tenplex/formats/safetensors/plain_reader.h"
 #include "tenplex/formats/safetensors/safetensors_reader.h"
+#include "tenplex/formats/safetensors/sharding_info.h"
 #include "tenplex/formats/safetensors/side_metadata.h"
 
 namespace tenplex::safetensors {
 namespace {
-
-using Offsets = std::unordered_map<std::string, Dims>;
-
-Result<Dims> parse_entry(JsonReader& json) {
-  std::optional<Dims> offsets;
-  TENPLEX_TRY(json.begin_object());
-  for (;;) {
-    std::string_view key;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
-    if (!more) break;
-    if (key == "saved_offsets") {
-      TENPLEX_ASSIGN_OR_RETURN(offsets, read_dims(json));
-    } else {
-      TENPLEX_TRY(json.skip());
-    }
-  }
-  if (!offsets) return json.fail("'saved_offsets' is missing");
-  return *offsets;
-}
-
-Result<Offsets> parse_sharding(std::string_view text) {
-  Offsets offsets;
-  JsonReader json(text);
-  TENPLEX_TRY(json.begin_object());
-  for (;;) {
-    std::string_view name;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&name));
-    if (!more) break;
-    TENPLEX_ASSIGN_OR_RETURN(Dims each, parse_entry(json));
-    offsets.emplace(name, each);
-  }
-  TENPLEX_TRY(json.finish());
-  return offsets;
-}
 
 /// "shard-00002-model-00001-of-00003.safetensors" is rank 1's; files of other names are ranks in their order.
 /// Errors: not_found for a rank without a file.
@@ -104,10 +66,8 @@ class DcpFlavoured {
  private:
   Result<void> add_file(const std::string& name) {
     TENPLEX_ASSIGN_OR_RETURN(Header header, reader_->add_file(name, options_.max_metadata_bytes));
-    const auto text = header.find_metadata(kDcpShardingKey);
-    if (!text) return corrupt(fmt::format("the metadata has no '{}', as other files have", kDcpShardingKey));
-    auto offsets = parse_sharding(*text);
-    if (!offsets) return std::move(offsets).error().with_context(std::string(kDcpShardingKey));
+    TENPLEX_ASSIGN_OR_RETURN(const std::optional<ShardingInfo> offsets, read_sharding_info(header));
+    if (!offsets) return corrupt(fmt::format("the metadata has no '{}', as other files have", kDcpShardingKey));
     add_metadata(without_sharding(header.metadata), name, &reader_->mutable_info());
     for (const HeaderTensor& tensor : header.tensors) {
       const auto found = offsets->find(tensor.info.name);

@@ -8,9 +8,7 @@
 #include <array>
 
 #include "tenplex/base/checked.h"
-#include "tenplex/formats/manifest/json_dims.h"
-#include "tenplex/formats/manifest/json_reader.h"
-#include "tenplex/formats/manifest/json_writer.h"
+#include "tenplex/formats/manifest/json_values.h"
 
 namespace tenplex::safetensors {
 namespace {
@@ -49,58 +47,37 @@ constexpr std::array kNames = {
 };
 
 Result<void> read_offsets(JsonReader& json, HeaderTensor* tensor) {
-  std::array<std::int64_t, 2> offsets{};
-  TENPLEX_TRY(json.begin_array());
-  for (std::size_t count = 0;; ++count) {
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_element());
-    if (more == (count == offsets.size())) return json.fail("data_offsets are not two numbers");
-    if (!more) break;
-    TENPLEX_ASSIGN_OR_RETURN(offsets.at(count), json.integer());
-    if (offsets.at(count) < 0) return json.fail("a negative offset");
-  }
-  tensor->begin = offsets[0];
-  tensor->end = offsets[1];
+  TENPLEX_TRY(read_list(json, &tensor->begin, &tensor->end));
+  if (tensor->begin < 0 || tensor->end < 0) return json.fail("a negative offset");
+  return {};
+}
+
+Result<void> read_dtype(JsonReader& json, DType* dtype) {
+  TENPLEX_ASSIGN_OR_RETURN(const std::string_view name, json.string());
+  const auto known = parse_dtype_name(name);
+  if (!known) return unsupported(fmt::format("unknown dtype '{}'", name));
+  *dtype = *known;
   return {};
 }
 
 Result<void> read_tensor(JsonReader& json, HeaderTensor* tensor) {
-  TENPLEX_TRY(json.begin_object());
   int members = 0;
-  for (;;) {
-    std::string_view key;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
-    if (!more) break;
+  TENPLEX_TRY(for_each_member(json, [&](std::string_view key) {
     ++members;
-    if (key == "dtype") {
-      TENPLEX_ASSIGN_OR_RETURN(const std::string_view name, json.string());
-      const auto dtype = parse_dtype_name(name);
-      if (!dtype) return unsupported(fmt::format("unknown dtype '{}'", name));
-      tensor->info.dtype = *dtype;
-    } else if (key == "shape") {
-      TENPLEX_ASSIGN_OR_RETURN(tensor->info.shape, read_dims(json));
-      for (const std::int64_t length : tensor->info.shape)
-        if (length < 0) return json.fail("a negative extent");
-    } else if (key == "data_offsets") {
-      TENPLEX_TRY(read_offsets(json, tensor));
-    } else {
-      return json.fail(fmt::format("unknown member '{}'", key));
-    }
-  }
+    if (key == "dtype") return read_dtype(json, &tensor->info.dtype);
+    if (key == "shape") return read_value(json, &tensor->info.shape);
+    if (key == "data_offsets") return read_offsets(json, tensor);
+    return Result<void>(json.fail(fmt::format("unknown member '{}'", key)));
+  }));
   if (members != 3) return json.fail("dtype, shape or data_offsets is missing");
+  for (const std::int64_t length : tensor->info.shape)
+    if (length < 0) return json.fail("a negative extent");
   return {};
 }
 
 Result<void> read_metadata(JsonReader& json, Metadata* metadata) {
   TENPLEX_ASSIGN_OR_RETURN(const JsonKind kind, json.peek());
-  if (kind == JsonKind::kNull) return json.null();
-  TENPLEX_TRY(json.begin_object());
-  for (;;) {
-    std::string_view key;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
-    if (!more) return {};
-    TENPLEX_ASSIGN_OR_RETURN(const std::string_view text, json.string());
-    metadata->emplace_back(key, text);
-  }
+  return kind == JsonKind::kNull ? json.null() : read_value(json, metadata);
 }
 
 Result<void> check_size(const HeaderTensor& tensor) {
@@ -152,25 +129,19 @@ std::int64_t little_endian(std::string_view bytes) {
 void append_entry(JsonWriter& json, std::string_view dtype, const TensorInfo& tensor, std::int64_t begin,
                   std::int64_t end) {
   json.begin_object();
-  json.key("dtype");
-  json.value(dtype);
-  json.key("shape");
-  json.value(tensor.shape);
+  json.member("dtype", dtype);
+  json.member("shape", tensor.shape);
   json.key("data_offsets");
-  json.value(Dims{begin, end});
+  json.list(begin, end);
   json.end_object();
 }
 
 Result<void> append_metadata(JsonWriter& json, const Metadata& metadata) {
-  json.key(kMetadataKey);
-  json.begin_object();
-  for (const auto& [key, text] : metadata) {
+  for (const auto& [key, text] : metadata)
     if (find_invalid_utf8(key) != std::string_view::npos || find_invalid_utf8(text) != std::string_view::npos)
       return unsupported("safetensors metadata holds UTF-8 text only, and a key or text is not");
-    json.key(key);
-    json.value(text);
-  }
-  json.end_object();
+  json.key(kMetadataKey);
+  append_texts(json, metadata);
   return {};
 }
 
@@ -198,20 +169,14 @@ Result<Header> parse_header(std::string_view json_text, std::int64_t data_bytes)
   if (json_text.empty() || json_text.front() != '{') return corrupt("the header does not start with '{'");
   Header header;
   JsonReader json(json_text);
-  TENPLEX_TRY(json.begin_object());
-  for (;;) {
-    std::string_view key;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
-    if (!more) break;
-    if (key == kMetadataKey) {
-      TENPLEX_TRY(read_metadata(json, &header.metadata));
-      continue;
-    }
+  TENPLEX_TRY(for_each_member(json, [&](std::string_view key) -> Result<void> {
+    if (key == kMetadataKey) return read_metadata(json, &header.metadata);
     HeaderTensor& tensor = header.tensors.emplace_back();
     tensor.info.name = key;
     auto read = read_tensor(json, &tensor);
-    if (!read) return std::move(read).with_context(fmt::format("tensor '{}'", tensor.info.name)).error();
-  }
+    if (!read) return std::move(read).with_context(fmt::format("tensor '{}'", tensor.info.name));
+    return {};
+  }));
   TENPLEX_TRY(json.finish());
   TENPLEX_TRY(check_layout(&header.tensors, data_bytes));
   header.data_start = kLengthBytes + static_cast<std::int64_t>(json_text.size());

@@ -111,8 +111,8 @@ TEST(Header, SaysWhichRuleIsBroken) {
       {"overlap", "{\"a\":" + good + ",\"b\":" + entry("U8", "[4]", 2, 6) + "}", 6, "an overlap"},
       {"tail", "{\"a\":" + good + "}", 5, "describes 4 bytes of data, the file has 5"},
       {"short", "{\"a\":" + good + "}", 3, "describes 4 bytes of data, the file has 3"},
-      {"one offset", R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[4]}})", 4, "not two numbers"},
-      {"three offsets", R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4,4]}})", 4, "not two numbers"},
+      {"one offset", R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[4]}})", 4, "too short"},
+      {"three offsets", R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4,4]}})", 4, "too long"},
       {"UTF-8", "{\"\xff\":" + good + "}", 4, "not valid UTF-8"},
   };
   for (const BadHeader& bad : cases)

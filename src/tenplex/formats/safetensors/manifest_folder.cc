@@ -54,7 +54,7 @@ class ManifestFolder {
     info().detail = fmt::format("safetensors, {} devices", head.files.size());
     info().device_count = std::max(1, static_cast<int>(head.files.size()));
     info().metadata = head.metadata;
-    if (!head.layout.name.empty() || !head.layout.text.empty()) info().layout = head.layout;
+    if (head.layout != LayoutNote{}) info().layout = head.layout;
     side_ = head.side;
     devices_.reserve(head.files.size());
     for (const ManifestFile& file : head.files) TENPLEX_TRY(open_file(file));

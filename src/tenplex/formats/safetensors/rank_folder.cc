@@ -12,6 +12,7 @@
 #include "tenplex/formats/safetensors/natural_order.h"
 #include "tenplex/formats/safetensors/plain_reader.h"
 #include "tenplex/formats/safetensors/safetensors_reader.h"
+#include "tenplex/formats/safetensors/sharding_info.h"
 #include "tenplex/formats/safetensors/side_metadata.h"
 
 namespace tenplex::safetensors {

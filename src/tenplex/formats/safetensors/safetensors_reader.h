@@ -17,9 +17,6 @@
 
 namespace tenplex::safetensors {
 
-/// Metadata key of files that PyTorch DCP's HuggingFaceStorageWriter wrote.
-inline constexpr std::string_view kDcpShardingKey = "DCP_SHARDING_INFO";
-
 /// Errors: those of the parts; unsupported for a folder of per-rank files that does not say how it is cut.
 Result<std::unique_ptr<CheckpointReader>> open_safetensors(FileSystem& files, const std::string& path,
                                                            const ReadOptions& options);

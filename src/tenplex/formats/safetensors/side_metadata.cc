@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tenplex/formats/manifest/envelope.h"
 #include "tenplex/formats/member_file.h"
 
 namespace tenplex::safetensors {
@@ -58,10 +59,8 @@ std::string encode_side_metadata(const SideData& side) {
   std::string text;
   JsonWriter json(&text);
   json.begin_object();
-  json.key("version");
-  json.value(kVersion);
-  json.key("oldest_reader");
-  json.value(kVersion);
+  json.member("version", kVersion);
+  json.member("oldest_reader", kVersion);
   append_side_members(json, side);
   json.end_object();
   return text;
@@ -69,25 +68,14 @@ std::string encode_side_metadata(const SideData& side) {
 
 Result<SideData> decode_side_metadata(std::string_view text) {
   SideData side;
-  std::int64_t oldest_reader = -1;
+  std::int64_t oldest_reader = 0;
   JsonReader json(text);
-  TENPLEX_TRY(json.begin_object());
-  for (;;) {
-    std::string_view key;
-    TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_member(&key));
-    if (!more) break;
-    if (key == "oldest_reader") {
-      TENPLEX_ASSIGN_OR_RETURN(oldest_reader, json.integer());
-      if (oldest_reader > kVersion)
-        return unsupported(
-            fmt::format("the file needs a reader of version {}, this is version {}", oldest_reader, kVersion));
-      continue;
-    }
-    TENPLEX_ASSIGN_OR_RETURN(const bool known, read_side_member(json, key, &side));
-    if (!known) TENPLEX_TRY(json.skip());
-  }
+  TENPLEX_TRY(for_each_member(json, [&](std::string_view key) {
+    if (key == "oldest_reader") return read_value(json, &oldest_reader);
+    return read_side_member(json, key, &side);
+  }));
   TENPLEX_TRY(json.finish());
-  if (oldest_reader < 1) return corrupt("the file does not say which reader it needs");
+  TENPLEX_TRY(check_oldest_reader(oldest_reader, kVersion));
   return side;
 }
 

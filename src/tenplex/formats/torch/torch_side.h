@@ -11,19 +11,18 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "tenplex/base/result.h"
+#include "tenplex/formats/manifest/json_values.h"
 
 namespace tenplex {
 
 inline constexpr std::string_view kTorchSideName = "tenplex.json";
 
 /// "" if there is nothing to say.
-std::string encode_torch_side(const std::vector<std::pair<std::string, std::string>>& metadata);
+std::string encode_torch_side(const JsonTexts& metadata);
 
 /// Errors: corrupt; unsupported for a newer version.
-Result<std::vector<std::pair<std::string, std::string>>> decode_torch_side(std::string_view text);
+Result<JsonTexts> decode_torch_side(std::string_view text);
 
 }  // namespace tenplex
