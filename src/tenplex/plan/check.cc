@@ -126,7 +126,7 @@ Result<void> check_tensor_copies(const std::vector<const Copy*>& copies, TensorC
 Result<void> check_likeness(const Plan& plan, std::size_t group, const PlanInput& input, const TensorChecker& checker,
                             const std::vector<const PartGroup*>& parts) {
   const auto& tensors = plan.groups[group].tensors;
-  const auto [first_source, first_target] = tensors[0];
+  const TensorId first_target = tensors[0].second;
   for (std::size_t tensor = 1; tensor < tensors.size(); ++tensor) {
     const auto [source, target] = tensors[tensor];
     if (source.value() < 0 || source.index() >= input.source->tensors().size() || target.value() < 0 ||
@@ -136,9 +136,7 @@ Result<void> check_likeness(const Plan& plan, std::size_t group, const PlanInput
     if (input.source->tensors()[source.index()] != info)
       return invalid_argument(fmt::format("plan: tensor '{}': its source differs in name, dtype or shape", info.name));
     const TensorInfo& first = input.target->tensors()[first_target.index()];
-    if (info.dtype != first.dtype || info.shape != first.shape ||
-        input.source->geometry_key(source) != input.source->geometry_key(first_source) ||
-        input.target->geometry_key(target) != input.target->geometry_key(first_target))
+    if (info.dtype != first.dtype || info.shape != first.shape || !checker.is_cut_alike(source, target))
       return invalid_argument(
           fmt::format("plan: tensors '{}' and '{}' are in one group, but are not cut alike", first.name, info.name));
     Copy copy;

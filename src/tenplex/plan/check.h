@@ -9,8 +9,8 @@
 //   what they say
 //
 // Since each element is then pulled at most once and only if it is needed and not held, the bytes into a worker equal
-// their lower bound. A Plan is proven group by group: in full for the first tensor, and for the others that they are
-// cut alike and that their holders are right.
+// their lower bound. A Plan is proven group by group: in full for the first tensor; of the others
+// every shard is compared with the first's, and their senders hold what they send.
 //
 // Pure functions. Threads: any.
 #pragma once

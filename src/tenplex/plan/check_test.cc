@@ -178,6 +178,33 @@ TEST(Check, RefusesToPullWhatTheWorkerHolds) {
   EXPECT_NE(check(plan, split).error().to_string().find("worker 1 pulls what it holds"), std::string::npos);
 }
 
+// The planner believes a collection that says two tensors are cut alike; the proof looks for itself.
+TEST(Check, RefusesAGroupWhoseTensorsDifferThoughTheirKeysAgree) {
+  const auto halves = [](const char* name, int first, int second) {
+    ListedTensor tensor = cut_tensor(name, DType::kFloat32, {8, 2}, 0, {{DeviceId(first)}, {DeviceId(second)}});
+    tensor.geometry = 7;
+    return tensor;
+  };
+  const auto columns = [] {
+    ListedTensor tensor = cut_tensor("b", DType::kFloat32, {8, 2}, 1, {{DeviceId(0)}, {DeviceId(1)}});
+    tensor.geometry = 7;
+    return tensor;
+  };
+  const ListedCollection alike(2, {halves("a", 0, 1), halves("b", 0, 1)});
+  const ListedCollection other_boxes(2, {halves("a", 0, 1), columns()});
+  const ListedCollection other_holders(2, {halves("a", 0, 1), halves("b", 1, 0)});
+  const ListedCollection target(2, {halves("a", 1, 0), halves("b", 1, 0)});
+  const Topology topology = Topology::uniform(2, 1);
+  for (const ListedCollection* source : {&alike, &other_boxes, &other_holders}) {
+    const PlanInput input{source, &target, &topology, Placement::rank_order(2, 2)};
+    const Plan plan = *make_plan(input);
+    ASSERT_EQ(plan.groups.size(), 1U);
+    const auto result = check(plan, input);
+    EXPECT_EQ(result ? "" : result.error().to_string(),
+              source == &alike ? "" : "plan: tensors 'a' and 'b' are in one group, but are not cut alike");
+  }
+}
+
 class SymbolicDamage : public testing::Test {
  protected:
   SymbolicDamage() : plan_(*make_plan(example_.input)) {}

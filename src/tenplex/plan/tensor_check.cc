@@ -99,6 +99,25 @@ Result<void> TensorChecker::load(TensorId source, TensorId target) {
   return {};
 }
 
+bool TensorChecker::is_same(const Cut& cut, const Collection& collection, TensorId tensor) {
+  const auto count = static_cast<std::int64_t>(cut.shards.size());
+  if (collection.shard_count(tensor) != count) return false;
+  SubTensor shard;
+  std::vector<DeviceId> holders;
+  for (std::int64_t number = 0; number < count; ++number) {
+    const auto index = static_cast<std::size_t>(number);
+    collection.shard(tensor, number, &shard);
+    if (!(shard == cut.shards[index])) return false;
+    collection.holders(tensor, number, &holders);
+    if (holders != cut.holders[index]) return false;
+  }
+  return true;
+}
+
+bool TensorChecker::is_cut_alike(TensorId source, TensorId target) const {
+  return is_same(from_, *input_.source, source) && is_same(to_, *input_.target, target);
+}
+
 Result<void> TensorChecker::check_target_holder(const Copy& copy) const {
   if (!is_index(copy.target_device.value(), input_.placement.target_slots.size()))
     return wrong(copy, "the target device does not exist");

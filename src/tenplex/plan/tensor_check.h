@@ -25,6 +25,10 @@ class TensorChecker {
   /// Proves that `copies`, all of the tensor at hand, are what the target needs. They may be in any order.
   Result<void> check(const std::vector<const Copy*>& copies);
 
+  /// True if another pair of tensors has, shard by shard, the boxes, addresses and holders of the pair at hand. Asks the
+  /// collections for every shard and trusts no key. Requires: the tensors exist.
+  bool is_cut_alike(TensorId source, TensorId target) const;
+
   /// Proves of one copy that its source is held as it says.
   Result<void> check_source_holder(const Copy& copy) const;
 
@@ -41,6 +45,7 @@ class TensorChecker {
   };
 
   void read(const Collection& collection, TensorId tensor, Cut* cut) const;
+  static bool is_same(const Cut& cut, const Collection& collection, TensorId tensor);
   WorkerId source_worker(DeviceId rank) const;
   WorkerId target_worker(DeviceId rank) const;
   Result<void> check_target_holder(const Copy& copy) const;
