@@ -25,8 +25,8 @@ class TensorChecker {
   /// Proves that `copies`, all of the tensor at hand, are what the target needs. They may be in any order.
   Result<void> check(const std::vector<const Copy*>& copies);
 
-  /// True if another pair of tensors has, shard by shard, the boxes, addresses and holders of the pair at hand. Asks the
-  /// collections for every shard and trusts no key. Requires: the tensors exist.
+  /// True if another pair of tensors has, shard by shard, the boxes, addresses and holders of the pair at hand. Asks
+  /// the collections for every shard and trusts no key. Requires: the tensors exist.
   bool is_cut_alike(TensorId source, TensorId target) const;
 
   /// Proves of one copy that its source is held as it says.
