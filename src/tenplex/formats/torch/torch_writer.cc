@@ -65,8 +65,6 @@ Result<void> check_whole(const Collection& target) {
   return {};
 }
 
-bool has_view(const Node& node) { return node.kind == NodeKind::kTensor || node.kind == NodeKind::kStorage; }
-
 class TorchWriter : public CheckpointWriter {
  public:
   Result<OutputPlan> prepare(const WriteRequest& request) override {
@@ -112,15 +110,22 @@ class TorchWriter : public CheckpointWriter {
   }
 
  private:
+  // A pickle may also have storages that nothing leads to; those are of no tensor.
+  bool is_of_tensor(NodeId id) const {
+    const NodeKind kind = state_[id].kind;
+    return (kind == NodeKind::kTensor || kind == NodeKind::kStorage) &&
+           state_.view(id).tensor.index() < tensors_.size();
+  }
+
   // What the layout ties becomes one storage: the leaves of the tied tensor are further views of the other one.
   void tie_leaves(const Collection& target) {
     std::unordered_map<TensorId, const TensorView*> stored;
     for (NodeId id = 0; id < state_.size(); ++id)
-      if (has_view(state_[id])) stored.try_emplace(state_.view(id).tensor, &state_.view(id));
+      if (is_of_tensor(id)) stored.try_emplace(state_.view(id).tensor, &state_.view(id));
     for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor)
       stored_as_.push_back(target.alias_of(TensorId(tensor)).value_or(TensorId(tensor)));
     for (NodeId id = 0; id < state_.size(); ++id) {
-      if (!has_view(state_[id])) continue;
+      if (!is_of_tensor(id)) continue;
       TensorView& view = state_.view(id);
       const auto found = stored.find(stored_as_[view.tensor.index()]);
       if (found == stored.end() || found->first == view.tensor) continue;
