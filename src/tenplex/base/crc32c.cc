@@ -32,8 +32,8 @@ std::uint32_t crc32c_portable(std::uint32_t crc_before, ByteSpan bytes) {
 }  // namespace internal
 
 std::uint32_t crc32c(std::uint32_t crc_before, ByteSpan bytes) {
-  static const bool has_instruction = internal::has_crc32c_sse42();
-  return has_instruction ? internal::crc32c_sse42(crc_before, bytes) : internal::crc32c_portable(crc_before, bytes);
+  static const bool kHasInstruction = internal::has_crc32c_sse42();
+  return kHasInstruction ? internal::crc32c_sse42(crc_before, bytes) : internal::crc32c_portable(crc_before, bytes);
 }
 
 std::uint32_t crc32c_combine(std::uint32_t crc_a, std::uint32_t crc_b, std::int64_t length_b) {

@@ -3,6 +3,7 @@
 #include "tenplex/base/error.h"
 
 #include <cerrno>
+#include <ranges>
 #include <system_error>
 #include <utility>
 
@@ -60,8 +61,8 @@ Error&& Error::with_context(std::string line) && {
 
 std::string Error::to_string() const {
   std::string text;
-  for (auto line = state_->context.rbegin(); line != state_->context.rend(); ++line) {
-    text += *line;
+  for (const std::string& line : std::views::reverse(state_->context)) {
+    text += line;
     text += ": ";
   }
   return text + state_->message;

@@ -118,7 +118,7 @@ Executor::Executor(int threads) : state_(std::make_unique<State>()) {
     for (int worker = 0; worker < workers; ++worker)
       state_->workers.emplace_back([state = state_.get()](const std::stop_token& quit) { state->work(quit); });
   } catch (const std::system_error&) {
-    // The system grants no more threads; those that started do the work.
+    return;  // The system grants no more threads; those that started do the work.
   }
 }
 

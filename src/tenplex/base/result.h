@@ -112,7 +112,9 @@ class [[nodiscard]] Result<void> {
 /// Assigns the value of a Result expression to `lhs` (a declaration or an lvalue), or returns its error.
 #define TENPLEX_ASSIGN_OR_RETURN(lhs, expr) \
   TENPLEX_ASSIGN_OR_RETURN_INNER(TENPLEX_CONCAT(tenplex_result_, __LINE__), lhs, expr)
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration takes none.
 #define TENPLEX_ASSIGN_OR_RETURN_INNER(result, lhs, expr) \
   auto result = (expr); \
   if (!result.has_value()) return std::move(result).error(); \
   lhs = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)

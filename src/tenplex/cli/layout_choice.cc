@@ -87,6 +87,7 @@ Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, std::ve
 Result<std::unique_ptr<Collection>> collection_of_checkpoint(const CheckpointInfo& info) {
   std::vector<ObjectInfo> objects;
   TENPLEX_ASSIGN_OR_RETURN(auto names, object_names(info));
+  objects.reserve(names.size());
   for (std::string& name : names) objects.push_back({std::move(name), DeviceId(0)});
   ExplicitCollectionBuilder builder(info.tensors, info.device_count, std::move(objects));
   for (std::size_t chunk = 0; chunk < info.chunks.size(); ++chunk) {

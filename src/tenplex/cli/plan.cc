@@ -69,6 +69,7 @@ std::vector<std::vector<DeviceId>> tensor_parallel_groups(const Mesh& mesh) {
     groups[first].push_back(device);
   }
   std::vector<std::vector<DeviceId>> listed;
+  listed.reserve(groups.size());
   for (auto& [first, group] : groups) listed.push_back(std::move(group));
   return listed;
 }

@@ -44,7 +44,7 @@ const TensorInfo& named(const TensorDifference& difference) {
 }
 
 std::string describe(const TensorDifference& difference) {
-  const std::string name = fmt::format("tensor '{}': ", named(difference).name);
+  std::string name = fmt::format("tensor '{}': ", named(difference).name);
   switch (difference.kind) {
     case TensorDifference::Kind::kOnlyInFirst:
       return name + "only in the first";

@@ -116,21 +116,21 @@ struct Block16x16Of1 {
                                  std::int64_t source_step) const {
     __m128i a[16];
     __m128i b[16];
-    for (int i = 0; i < 16; ++i) a[i] = load128(source + i * source_step);
+    for (std::int64_t i = 0; i < 16; ++i) a[i] = load128(source + i * source_step);
     // Four rounds of perfect shuffles of rows i and i + 8 transpose the 16 × 16 bytes.
-    for (int i = 0; i < 8; ++i) {
+    for (std::int64_t i = 0; i < 8; ++i) {
       b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]);
       b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
     }
-    for (int i = 0; i < 8; ++i) {
+    for (std::int64_t i = 0; i < 8; ++i) {
       a[2 * i] = _mm_unpacklo_epi8(b[i], b[i + 8]);
       a[2 * i + 1] = _mm_unpackhi_epi8(b[i], b[i + 8]);
     }
-    for (int i = 0; i < 8; ++i) {
+    for (std::int64_t i = 0; i < 8; ++i) {
       b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]);
       b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
     }
-    for (int i = 0; i < 8; ++i) {
+    for (std::int64_t i = 0; i < 8; ++i) {
       store128(target + 2 * i * target_step, _mm_unpacklo_epi8(b[i], b[i + 8]));
       store128(target + (2 * i + 1) * target_step, _mm_unpackhi_epi8(b[i], b[i + 8]));
     }
@@ -142,16 +142,16 @@ struct Block8x8Of2 {
                                  std::int64_t source_step) const {
     __m128i a[8];
     __m128i b[8];
-    for (int i = 0; i < 8; ++i) a[i] = load128(source + i * source_step);
-    for (int i = 0; i < 4; ++i) {
+    for (std::int64_t i = 0; i < 8; ++i) a[i] = load128(source + i * source_step);
+    for (std::int64_t i = 0; i < 4; ++i) {
       b[2 * i] = _mm_unpacklo_epi16(a[i], a[i + 4]);
       b[2 * i + 1] = _mm_unpackhi_epi16(a[i], a[i + 4]);
     }
-    for (int i = 0; i < 4; ++i) {
+    for (std::int64_t i = 0; i < 4; ++i) {
       a[2 * i] = _mm_unpacklo_epi16(b[i], b[i + 4]);
       a[2 * i + 1] = _mm_unpackhi_epi16(b[i], b[i + 4]);
     }
-    for (int i = 0; i < 4; ++i) {
+    for (std::int64_t i = 0; i < 4; ++i) {
       store128(target + 2 * i * target_step, _mm_unpacklo_epi16(a[i], a[i + 4]));
       store128(target + (2 * i + 1) * target_step, _mm_unpackhi_epi16(a[i], a[i + 4]));
     }
@@ -164,7 +164,7 @@ struct Block8x8Of4 {
     __m256i a[8];
     __m256i b[8];
     // Rows i and i + 4 in the halves of one register: the exchange of halves costs no shuffle.
-    for (int i = 0; i < 4; ++i) {
+    for (std::int64_t i = 0; i < 4; ++i) {
       a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(load128(source + i * source_step)),
                                      load128(source + (i + 4) * source_step), 1);
       a[i + 4] = _mm256_inserti128_si256(_mm256_castsi128_si256(load128(source + i * source_step + 16)),
@@ -190,7 +190,7 @@ struct Block4x4Of8 {
   TENPLEX_TARGET void operator()(std::byte* target, const std::byte* source, std::int64_t target_step,
                                  std::int64_t source_step) const {
     __m256i a[4];
-    for (int i = 0; i < 2; ++i) {
+    for (std::int64_t i = 0; i < 2; ++i) {
       a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(load128(source + i * source_step)),
                                      load128(source + (i + 2) * source_step), 1);
       a[i + 2] = _mm256_inserti128_si256(_mm256_castsi128_si256(load128(source + i * source_step + 16)),

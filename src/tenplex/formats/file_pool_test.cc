@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "tenplex/base/executor.h"
 #include "tenplex/io/memory_file_system.h"
 
 namespace tenplex {
@@ -57,6 +58,24 @@ TEST(FilePool, ReadsMoreFilesThanItKeepsOpen) {
     }
   }
   EXPECT_LE(files.most_, FilePool::kMaxOpen + 1);  // the new one is open before the oldest is closed
+}
+
+TEST(FilePool, ReadsFromManyThreadsWhileFilesAreClosed) {
+  MemoryFileSystem files;
+  FilePool pool(files, "/c");
+  const std::size_t count = FilePool::kMaxOpen + 2;
+  for (std::size_t i = 0; i < count; ++i) {
+    files.put_file("/c/" + std::to_string(i), std::to_string(1000 + i));
+    ASSERT_TRUE(pool.add(std::to_string(i)));
+  }
+  Executor executor(4);
+  const auto read = executor.for_each(10 * static_cast<std::int64_t>(count), [&](std::int64_t call) -> Result<void> {
+    const std::size_t i = static_cast<std::size_t>(call) % count;
+    TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(pool[i], 0, 4));
+    if (text != std::to_string(1000 + i)) return corrupt(text);
+    return {};
+  });
+  EXPECT_TRUE(read) << read.error().to_string();
 }
 
 TEST(FilePool, RefusesAFileThatChangedItsSize) {

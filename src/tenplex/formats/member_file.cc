@@ -43,7 +43,7 @@ Result<void> list_members(FileSystem& files, const std::string& folder, bool fol
     if (std::count(below.begin(), below.end(), '/') > kMaxFolderDepth)
       return invalid_argument(fmt::format("folders are nested deeper than {}: '{}'", kMaxFolderDepth, below));
     TENPLEX_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries,
-                             files.list(below.empty() ? folder : folder + "/" + below));
+                             files.list(below.empty() ? folder : fmt::format("{}/{}", folder, below)));
     for (const FolderEntry& entry : entries) {
       const std::string path = below.empty() ? entry.name : below + "/" + entry.name;
       if (entry.status.kind == FileKind::kFolder && entry.name.starts_with('.')) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "tenplex/io/path.h"
@@ -41,16 +42,16 @@ Result<std::unique_ptr<ByteSink>> compare_with(FileSystem& files, const std::str
 
 }  // namespace
 
-AddedFiles::AddedFiles(FileSystem& files, std::string folder)
+AddedFiles::AddedFiles(FileSystem& files, std::string_view folder)
     : files_(files), folder_(without_trailing_slashes(folder)) {}
 
 AddedFiles::~AddedFiles() {
   unpublished_.clear();
   // Backwards, so that a folder goes after what was put into it; it is empty of all but what came from elsewhere.
-  for (auto path = created_.rbegin(); path != created_.rend(); ++path) {
-    const auto entries = files_.list(*path);
+  for (const std::string& path : std::views::reverse(created_)) {
+    const auto entries = files_.list(path);
     if (entries && !entries->empty()) continue;
-    static_cast<void>(files_.remove_all(*path));
+    static_cast<void>(files_.remove_all(path));
   }
 }
 

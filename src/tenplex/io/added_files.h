@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tenplex/io/commit.h"
@@ -27,7 +28,7 @@ namespace tenplex {
 class AddedFiles {
  public:
   /// `files` outlives the object. Nothing is created before the first create_file().
-  AddedFiles(FileSystem& files, std::string folder);
+  AddedFiles(FileSystem& files, std::string_view folder);
   ~AddedFiles();
   AddedFiles(const AddedFiles&) = delete;
   AddedFiles& operator=(const AddedFiles&) = delete;

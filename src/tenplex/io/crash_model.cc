@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/io/crash_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -132,7 +134,7 @@ void CrashModel::restore(const Node& folder, const std::string& path, Survivors 
   if (survivors == Survivors::kSome) state = next_random(random) % folder.states.size();
   files->put_folder(path);
   for (const auto& [name, node] : folder.states[state]) {
-    const std::string below = path + "/" + name;
+    const std::string below = fmt::format("{}/{}", path, name);
     if (node->is_folder) {
       restore(*node, below, survivors, random, files);
     } else if (survivors == Survivors::kEverything || survivors == Survivors::kDataOnly) {

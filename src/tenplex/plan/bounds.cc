@@ -52,6 +52,7 @@ std::int64_t missing_elements(std::span<const Box> needed, std::span<const Box> 
       continue;
     }
     std::vector<Box> holes;
+    holes.reserve(hits.size());
     for (const std::uint32_t hit : hits) holes.push_back(held[hit]);
     needed_index.find(needed[number], &hits);
     for (const std::uint32_t hit : hits)

@@ -132,6 +132,7 @@ std::int64_t SourceIndex::State::emit_own(std::uint32_t entry, const Piece& targ
 
 Error SourceIndex::State::missing(const Piece& target, const std::vector<std::uint32_t>& hits) const {
   std::vector<Box> holes;
+  holes.reserve(hits.size());
   for (const std::uint32_t entry : hits) holes.push_back(index.box(entry));
   const std::vector<Box> rest = without(target.box, holes);
   const auto first =

@@ -55,6 +55,7 @@ void spread(double begin, double end, double amount, std::vector<double>* shares
 std::vector<Strip> strips_of(const Collection& collection, const std::vector<int>& slots, const Rows& rows,
                              std::size_t steps) {
   std::vector<Strip> strips;
+  strips.reserve(rows.labels.size());
   for (const std::string& label : rows.labels) strips.push_back({label, std::vector<double>(steps)});
   double total = 0;
   for (const TensorInfo& info : collection.tensors()) total += static_cast<double>(size_bytes(info));

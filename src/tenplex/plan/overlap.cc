@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kFanout = 16;
 
-using Bounds = std::array<std::int64_t, 2 * kMaxRank>;
+using Bounds = std::array<std::int64_t, std::size_t{2} * kMaxRank>;
 
 Bounds bounds_of(const Box& box) {
   Bounds bounds{};
@@ -43,7 +43,7 @@ BoxIndex::BoxIndex(int rank) : rank_(std::max(rank, 1)), scalar_(rank == 0), lev
 void BoxIndex::add(const Box& box) {
   TENPLEX_CHECK(box.rank() == (scalar_ ? 0 : rank_) && number_.size() == position_.size());
   const Bounds bounds = bounds_of(box);
-  levels_[0].bounds.insert(levels_[0].bounds.end(), bounds.begin(), bounds.begin() + 2 * rank_);
+  levels_[0].bounds.insert(levels_[0].bounds.end(), bounds.begin(), bounds.begin() + row_size());
   number_.push_back(static_cast<std::uint32_t>(number_.size()));
   position_.push_back(number_.back());
 }
@@ -56,10 +56,9 @@ void BoxIndex::build() {
     const std::vector<std::int64_t> unordered = std::move(levels_[0].bounds);
     levels_[0].bounds.clear();
     levels_[0].bounds.reserve(unordered.size());
-    const std::ptrdiff_t width = 2 * rank_;
     for (std::size_t position = 0; position < count; ++position) {
-      const auto first = unordered.begin() + width * static_cast<std::ptrdiff_t>(number_[position]);
-      levels_[0].bounds.insert(levels_[0].bounds.end(), first, first + width);
+      const auto first = unordered.begin() + row_size() * static_cast<std::ptrdiff_t>(number_[position]);
+      levels_[0].bounds.insert(levels_[0].bounds.end(), first, first + row_size());
       position_[number_[position]] = static_cast<std::uint32_t>(position);
     }
   }
@@ -125,7 +124,7 @@ void BoxIndex::add_levels() {
           hull[dim] = std::min(hull[dim], below.bounds[entry * 2 * rank + dim]);
           hull[rank + dim] = std::max(hull[rank + dim], below.bounds[entry * 2 * rank + rank + dim]);
         }
-      level.bounds.insert(level.bounds.end(), hull.begin(), hull.begin() + 2 * rank_);
+      level.bounds.insert(level.bounds.end(), hull.begin(), hull.begin() + row_size());
     }
     levels_.push_back(std::move(level));
   }
@@ -134,11 +133,11 @@ void BoxIndex::add_levels() {
 Box BoxIndex::box(std::uint32_t number) const {
   Box box;
   if (scalar_) return box;
-  const auto rank = static_cast<std::size_t>(rank_);
-  const std::int64_t* bounds = &levels_[0].bounds[position_[number] * 2 * rank];
-  for (std::size_t dim = 0; dim < rank; ++dim) {
-    box.offset.push_back(bounds[dim]);
-    box.extent.push_back(bounds[rank + dim] - bounds[dim]);
+  const std::int64_t* begins = bounds(number);
+  const std::int64_t* ends = begins + rank_;
+  for (int dim = 0; dim < rank_; ++dim) {
+    box.offset.push_back(begins[dim]);
+    box.extent.push_back(ends[dim] - begins[dim]);
   }
   return box;
 }
@@ -200,13 +199,12 @@ void BoxIndex::find(const Box& query, std::vector<std::uint32_t>* numbers) const
 }
 
 bool BoxIndex::is_shadowed(std::uint32_t number) const {
-  const std::int64_t* bounds = &levels_[0].bounds[position_[number] * 2 * static_cast<std::size_t>(rank_)];
   bool shadowed = false;
   auto look = [number, &shadowed](std::uint32_t other) {
     shadowed = other < number;
     return !shadowed;
   };
-  visit_all(bounds, look);
+  visit_all(bounds(number), look);
   return shadowed;
 }
 

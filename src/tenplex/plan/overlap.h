@@ -54,6 +54,8 @@ class BoxIndex {
     std::size_t count = 0;
   };
 
+  /// Numbers per entry of a level.
+  std::ptrdiff_t row_size() const { return std::ptrdiff_t{2} * rank_; }
   void arrange(std::size_t begin, std::size_t end);
   int most_cut_dim(std::size_t begin, std::size_t end) const;
   void add_levels();

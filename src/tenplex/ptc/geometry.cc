@@ -6,8 +6,8 @@
 
 namespace tenplex {
 
-Geometry::Geometry(const Mesh& mesh, Slicing slicing, std::vector<std::vector<std::size_t>> cut_axes,
-                   std::vector<FixedAxis> fixed)
+Geometry::Geometry(const Mesh& mesh, Slicing slicing, const std::vector<std::vector<std::size_t>>& cut_axes,
+                   const std::vector<FixedAxis>& fixed)
     : slicing_(std::move(slicing)) {
   TENPLEX_CHECK(cut_axes.size() == slicing_.cuts().size());
   std::vector<bool> is_cut(mesh.axes().size(), false);

@@ -30,8 +30,8 @@ class Geometry {
  public:
   /// Requires: cut_axes has one list per cut of the slicing, whose sizes multiply to the cut's parts; no axis occurs
   /// twice in it and `fixed` together.
-  Geometry(const Mesh& mesh, Slicing slicing, std::vector<std::vector<std::size_t>> cut_axes,
-           std::vector<FixedAxis> fixed);
+  Geometry(const Mesh& mesh, Slicing slicing, const std::vector<std::vector<std::size_t>>& cut_axes,
+           const std::vector<FixedAxis>& fixed);
 
   std::int64_t shard_count() const { return shard_count_; }
   const Slicing& slicing() const { return slicing_; }

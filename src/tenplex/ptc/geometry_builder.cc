@@ -174,6 +174,7 @@ Result<void> GeometryBuilder::add_zero1(const TensorMatch& match, Placement* pla
 
 Result<void> GeometryBuilder::check_axes(const Placement& placement) const {
   std::vector<std::size_t> used;
+  used.reserve(placement.fixed.size());
   for (const FixedAxis& fixed : placement.fixed) used.push_back(fixed.axis);
   for (const auto& axes : placement.cut_axes) used.insert(used.end(), axes.begin(), axes.end());
   std::sort(used.begin(), used.end());

@@ -92,6 +92,7 @@ std::optional<std::size_t> Mesh::find(std::string_view axis) const {
 
 std::vector<std::int64_t> Mesh::coordinates(DeviceId device) const {
   std::vector<std::int64_t> indices;
+  indices.reserve(axes_.size());
   for (std::size_t axis = 0; axis < axes_.size(); ++axis) indices.push_back(coordinate(device, axis));
   return indices;
 }

@@ -172,6 +172,7 @@ void Slicing::cut_boxes(std::span<const std::int64_t> parts, SubTensor* shard) c
 
 void Slicing::cut_runs(std::span<const std::int64_t> parts, SubTensor* shard) const {
   std::vector<RunList> runs;
+  runs.reserve(static_cast<std::size_t>(shape_.rank()));
   for (int dim = 0; dim < shape_.rank(); ++dim) runs.push_back(RunList::whole(shape_[dim], padded_shape_[dim]));
   Dims local = padded_shape_;
   std::optional<FlatRange> flat;

@@ -42,6 +42,7 @@ Result<std::vector<std::int64_t>> segment_extents(const DimCut& cut, std::int64_
     return invalid_argument(fmt::format("segments [{}] add up to {}, which does not divide the local extent {}",
                                         fmt::join(cut.segments, ", "), sum, extent));
   std::vector<std::int64_t> extents;
+  extents.reserve(cut.segments.size());
   for (const std::int64_t ratio : cut.segments) extents.push_back(extent / sum * ratio);
   return extents;
 }

@@ -54,12 +54,12 @@ double decode(const SmallFloat& format, std::uint64_t bits) {
   const int last = (1 << format.exponent_bits) - 1;
   double value = 0;
   using Special = SmallFloat::Special;
+  const bool is_nan =
+      (format.special == Special::kLastIsNan && exponent == last && mantissa == (1U << format.mantissa_bits) - 1) ||
+      (format.special == Special::kNegativeZeroIsNan && negative && exponent == 0 && mantissa == 0);
   if (format.special == Special::kIeee && exponent == last) {
     value = mantissa == 0 ? INFINITY : NAN;
-  } else if (format.special == Special::kLastIsNan && exponent == last &&
-             mantissa == (1U << format.mantissa_bits) - 1) {
-    value = NAN;
-  } else if (format.special == Special::kNegativeZeroIsNan && negative && exponent == 0 && mantissa == 0) {
+  } else if (is_nan) {
     value = NAN;
   } else {
     const auto significand = static_cast<double>(mantissa) / (1U << format.mantissa_bits);

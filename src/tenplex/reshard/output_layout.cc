@@ -86,8 +86,8 @@ Result<OutputLayout> OutputLayout::build(const OutputPlan& plan, const Collectio
     array.first_destination = static_cast<std::uint32_t>(layout.destinations_.size());
     const auto same = identity(array);
     std::size_t end = begin;
-    do layout.destinations_.push_back(segments[order[end]].destination);
-    while (++end < segments.size() && identity(segments[order[end]].array) == same);
+    for (; end < segments.size() && (end == begin || identity(segments[order[end]].array) == same); ++end)
+      layout.destinations_.push_back(segments[order[end]].destination);
     array.destination_count = static_cast<std::uint32_t>(end - begin);
     (array.kind == Kind::kStorage ? layout.storages_ : layout.arrays_).push_back(std::move(array));
     begin = end;

@@ -171,10 +171,10 @@ Result<void> DcpReader::load() {
   info_.files = std::move(catalog->files);
   lengths_ = std::move(catalog->lengths);
   note_other_files(files_, folder_, {std::string(kMetadataName), std::string(kManifestName)}, &info_);
-  for (std::size_t i = 0; i < built.inner.size(); ++i) {
-    inner_.emplace(info_.chunks.size(), built.inner[i].location);
-    info_.tensors.push_back(std::move(built.inner[i].tensor));
-    info_.chunks.add(built.inner[i].chunk);
+  for (auto& inner : built.inner) {
+    inner_.emplace(info_.chunks.size(), inner.location);
+    info_.tensors.push_back(std::move(inner.tensor));
+    info_.chunks.add(inner.chunk);
     lengths_.push_back(0);
   }
   find_small_items();

@@ -51,7 +51,7 @@ class GptCollection final : public Collection {
   std::span<const ObjectInfo> objects() const override { return {}; }
   std::int64_t shard_count(TensorId tensor) const override {
     const Cut& cut = cuts_[tensor.index()];
-    return (cut.dim >= 0 ? tp_ : 1) * (cut.flat ? dp_ : 1);
+    return std::int64_t{cut.dim >= 0 ? tp_ : 1} * (cut.flat ? dp_ : 1);
   }
   void shard(TensorId tensor, std::int64_t index, SubTensor* shard) const override {
     const Cut& cut = cuts_[tensor.index()];
