@@ -74,6 +74,12 @@ Result<void> check_byte_order(const ZipArchive& archive, std::string_view folder
   return {};
 }
 
+// True if pickle and byte order end in front of `data`, an offset in the archive.
+bool lies_before(const ZipArchive& archive, std::string_view folder, std::size_t pickle, std::int64_t data) {
+  const std::optional<std::size_t> order = archive.find(fmt::format("{}/byteorder", folder));
+  return order && archive.entries()[pickle].limit <= data && archive.entries()[*order].limit <= data;
+}
+
 Result<CheckedRange> storage_range(const ZipArchive& archive, std::string_view folder, const TorchStorage& storage,
                                    const ItemRange& range) {
   const std::string name = fmt::format("{}/data/{}", folder, storage.key);
@@ -127,6 +133,8 @@ Result<StoredItem> read_item(const ByteSource& file, const ItemRange& range, std
     TENPLEX_ASSIGN_OR_RETURN(const CheckedRange stored, storage_range(archive, folder, storage, range));
     item.storages.push_back(stored);
   }
+  if (!item.storages.empty())
+    item.described_before_data = lies_before(archive, folder, pickle, item.storages[0].begin - range.offset);
   return item;
 }
 

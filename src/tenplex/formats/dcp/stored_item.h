@@ -22,6 +22,7 @@ namespace tenplex::dcp {
 struct StoredItem {
   TorchPickle pickle;
   std::vector<CheckedRange> storages;  ///< as pickle.storages; crc32 0 = none
+  bool described_before_data = false;  ///< pickle and byte order lie in front of the first storage's data
 
   /// Where tensor `index` of the pickle lies in the file.
   ChunkLocation location(std::size_t index) const;

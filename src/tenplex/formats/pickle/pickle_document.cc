@@ -5,16 +5,11 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <random>
+
+#include "tenplex/base/hash_seed.h"
 
 namespace tenplex {
 namespace {
-
-// Seeded, so that no file can be made of texts that all fall into one bucket.
-std::uint64_t new_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
 
 std::uint64_t mix(std::uint64_t value) {
   value = (value ^ (value >> 32)) * 0xd6e8feb86659fd93;
@@ -44,7 +39,7 @@ std::size_t PickleDocument::TextHash::operator()(std::string_view text) const {
   return mix(hash ^ word);
 }
 
-PickleDocument::PickleDocument() : strings_(0, TextHash{new_seed()}), globals_(0, TextHash{new_seed()}) {
+PickleDocument::PickleDocument() : strings_(0, TextHash{hash_seed()}), globals_(0, TextHash{hash_seed()}) {
   atoms_.push_back(plain(NodeKind::kNone));
   atoms_.push_back(plain(NodeKind::kBool, false));
   atoms_.push_back(plain(NodeKind::kBool, true));
