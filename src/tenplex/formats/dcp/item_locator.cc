@@ -12,7 +12,6 @@ namespace tenplex::dcp {
 namespace {
 
 constexpr std::size_t kMaxPatterns = 1024;
-constexpr std::int64_t kMaxHeadBytes = 4096;
 constexpr std::int64_t kMaxReadAtOnce = 2048;  // data of an item that are read with its head
 constexpr std::int64_t kDescriptorBytes = 16;
 constexpr std::int64_t kSmallItemBytes = 2304;  // reading such an item twice is within 4 KiB per item
@@ -64,29 +63,22 @@ Result<ChunkLocation> ItemLocator::locate_archive(const PatternKey& key, const I
     return corrupt(fmt::format("expected {} {}, the item has {} {}", to_string(key.first), to_string(key.second),
                                to_string(stored.dtype), to_string(stored.shape)));
   }
-  TENPLEX_TRY(learn(key, range, item));
+  learn(key, range, item);
   return item.location(0);
 }
 
 // Keeps the archive as a pattern if all that says how to read its data lies in front of them, and nothing else is in
 // its storage.
-Result<void> ItemLocator::learn(const PatternKey& key, const ItemRange& range, const StoredItem& item) const {
+void ItemLocator::learn(const PatternKey& key, const ItemRange& range, const StoredItem& item) const {
   const ChunkLocation location = item.location(0);
-  const std::int64_t head = location.offset_bytes - range.offset;
-  const std::int64_t bytes = data_bytes(key);
-  if (!item.described_before_data || !location.checked || location.checked->begin != location.offset_bytes ||
-      location.checked->size != bytes || head > kMaxHeadBytes || range.length >= std::int64_t{kZipSaturated32} ||
-      range.length - head < bytes + kDescriptorBytes)
-    return {};
-  Pattern pattern{"", range.length, location.strides};
-  TENPLEX_ASSIGN_OR_RETURN(pattern.head, read_string(file(range), range.offset, head));
-  TENPLEX_ASSIGN_OR_RETURN(const std::string descriptor,
-                           read_string(file(range), location.offset_bytes + bytes, kDescriptorBytes));
-  if (pattern.crc(pattern.head, descriptor) != location.checked->crc32) return {};
+  if (item.head.empty() || !location.checked || location.checked->begin != location.offset_bytes ||
+      location.checked->size != data_bytes(key) || range.length >= std::int64_t{kZipSaturated32})
+    return;
+  Pattern pattern{item.head, range.length, location.strides};
+  if (pattern.crc(item.head, item.descriptor) != location.checked->crc32) return;
   auto cache = patterns_.lock();
   if (cache->size() >= kMaxPatterns) cache->clear();
   (*cache)[key] = std::make_shared<const Pattern>(std::move(pattern));
-  return {};
 }
 
 std::optional<std::uint32_t> ItemLocator::Pattern::crc(std::string_view start, std::string_view descriptor) const {

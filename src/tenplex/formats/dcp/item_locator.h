@@ -70,7 +70,7 @@ class ItemLocator {
   Result<std::optional<std::uint32_t>> known_crc(const Pattern& pattern, std::int64_t bytes,
                                                  const ItemRange& range) const;
   Result<ChunkLocation> locate_archive(const PatternKey& key, const ItemRange& range) const;
-  Result<void> learn(const PatternKey& key, const ItemRange& range, const StoredItem& item) const;
+  void learn(const PatternKey& key, const ItemRange& range, const StoredItem& item) const;
   Result<Payload> payload(const ItemRange& range) const;
 
   const FilePool& pool_;
