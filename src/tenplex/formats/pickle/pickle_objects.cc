@@ -14,6 +14,8 @@ Result<void> PickleMachine::push_global(std::string module, std::string name) {
   if (module.find('\n') != std::string::npos || name.find('\n') != std::string::npos || !is_pickle_utf8(module) ||
       !is_pickle_utf8(name))
     return corrupt("the name of a global is no text");
+  if (name.front() == '.' || name.back() == '.' || name.find("..") != std::string::npos)
+    return corrupt("the name of a global has an empty part");
   if (protocol_ < 3) std::tie(module, name) = python3_global(std::move(module), std::move(name));
   const std::string text = fmt::format("{}\n{}", module, name);
   const std::uint32_t hash = document_.table(NodeKind::kGlobal).hash(text);
