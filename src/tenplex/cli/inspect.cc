@@ -64,10 +64,10 @@ struct Summary {
   std::int64_t bytes = 0;
   std::map<std::string, std::int64_t> tensors_by_dtype;
   std::vector<StateLeaf> objects;  ///< leaves of the state tree that are not tensors
-  std::vector<Cut> cuts;           ///< one per tensor
+  std::vector<Cut> cuts;           ///< one per tensor, if they are listed
 };
 
-Result<Summary> summarise(const CheckpointInfo& info) {
+Result<Summary> summarise(const CheckpointInfo& info, bool list_tensors) {
   Summary summary;
   for (const TensorInfo& tensor : info.tensors) {
     summary.bytes += size_bytes(tensor);
@@ -78,7 +78,7 @@ Result<Summary> summarise(const CheckpointInfo& info) {
     std::erase_if(summary.objects,
                   [&info](const StateLeaf& leaf) { return info.state[leaf.node].kind == NodeKind::kTensor; });
   }
-  summary.cuts = cuts_of(info);
+  if (list_tensors) summary.cuts = cuts_of(info);
   return summary;
 }
 
@@ -154,7 +154,7 @@ Json json_of(const CheckpointInfo& info, const Summary& summary, const InspectOp
 
 Result<int> inspect(const Context& context, const InspectOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(auto reader, open_source(context, options.source, FromMeans::kError));
-  TENPLEX_ASSIGN_OR_RETURN(const Summary summary, summarise(reader->info()));
+  TENPLEX_ASSIGN_OR_RETURN(const Summary summary, summarise(reader->info(), options.tensors));
   print(options.json ? dump(json_of(reader->info(), summary, options)) : text_of(reader->info(), summary, options));
   return kExitOk;
 }

@@ -66,20 +66,35 @@ std::vector<Placed> data_segments(const OutputPlan& plan, const Collection& targ
   return segments;
 }
 
+// Numbers of the segments by what they hold, then as they are: by tensor, storages last, then inside each tensor.
+std::vector<std::uint32_t> sorted_order(const std::vector<Placed>& segments, std::size_t tensors) {
+  const auto group = [&](const Placed& segment) {
+    return segment.array.kind == Kind::kStorage ? tensors : segment.array.tensor.index();
+  };
+  std::vector<std::uint32_t> first(tensors + 1, 0);
+  for (const Placed& segment : segments) ++first[group(segment)];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<std::uint32_t> order(segments.size());
+  for (auto number = static_cast<std::uint32_t>(segments.size()); number-- > 0;)
+    order[--first[group(segments[number])]] = number;
+  for (std::size_t i = 0; i <= tensors; ++i) {
+    const auto last = i == tensors ? order.end() : order.begin() + first[i + 1];
+    std::sort(order.begin() + first[i], last, [&](std::uint32_t a, std::uint32_t b) {
+      const auto one = identity(segments[a].array);
+      const auto other = identity(segments[b].array);
+      return one != other ? one < other : a < b;
+    });
+  }
+  return order;
+}
+
 }  // namespace
 
 Result<OutputLayout> OutputLayout::build(const OutputPlan& plan, const Collection& target,
                                          const CheckpointWriter& writer) {
   OutputLayout layout;
   std::vector<Placed> segments = data_segments(plan, target, writer);
-  // Segments are large: their numbers are sorted.
-  std::vector<std::uint32_t> order(segments.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    const auto first = identity(segments[a].array);
-    const auto second = identity(segments[b].array);
-    return first != second ? first < second : a < b;
-  });
+  const std::vector<std::uint32_t> order = sorted_order(segments, target.tensors().size());
   layout.destinations_.reserve(segments.size());
   for (std::size_t begin = 0; begin < segments.size();) {
     OutputArray array = std::move(segments[order[begin]].array);

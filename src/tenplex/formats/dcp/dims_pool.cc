@@ -3,9 +3,9 @@
 #include "tenplex/formats/dcp/dims_pool.h"
 
 #include <algorithm>
-#include <random>
 
 #include "tenplex/base/check.h"
+#include "tenplex/base/hash_seed.h"
 
 namespace tenplex::dcp {
 namespace {
@@ -24,8 +24,7 @@ std::uint64_t hash_of(std::span<const std::int64_t> values, std::uint64_t seed) 
 
 }  // namespace
 
-// A seed of its own, so that no file can choose lists that collide.
-DimsPool::DimsPool() : seed_((std::uint64_t{std::random_device{}()} << 32) | 1), starts_{0}, slots_(kFirstSlots, 0) {}
+DimsPool::DimsPool() : seed_(hash_seed() | 1), starts_{0}, slots_(kFirstSlots, 0) {}
 
 std::span<const std::int64_t> DimsPool::operator[](std::uint32_t index) const {
   return std::span(values_).subspan(starts_[index], starts_[index + 1] - starts_[index]);

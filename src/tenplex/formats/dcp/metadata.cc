@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <utility>
 
+#include "tenplex/base/freed_memory.h"
 #include "tenplex/formats/dcp/metadata_hooks.h"
 
 namespace tenplex::dcp {
@@ -181,10 +183,15 @@ Result<void> join(MetadataHooks& hooks, MetadataTables* tables) {
   tables->dims = std::move(hooks.dims);
   tables->chunks = std::move(hooks.chunks);
   Joiner joiner(hooks, *tables);
-  TENPLEX_TRY(joiner.name_tensors(tables->document.find(state, "state_dict_metadata")));
-  TENPLEX_TRY(joiner.join_items(tables->document.find(state, "storage_data")));
+  const NodeId state_dict_metadata = tables->document.find(state, "state_dict_metadata");
+  const NodeId storage_data = tables->document.find(state, "storage_data");
+  TENPLEX_TRY(joiner.name_tensors(state_dict_metadata));
+  TENPLEX_TRY(joiner.join_items(storage_data));
   tables->planner_data = tables->document.find(state, "planner_data");
   if (const auto version = tables->document.text(tables->document.find(state, "version"))) tables->version = *version;
+  // What the tables hold now is not needed twice.
+  for (const NodeId dict : {state_dict_metadata, storage_data})
+    if (dict != tables->planner_data) tables->document.graph()[dict].children = {};
   return {};
 }
 
@@ -195,12 +202,13 @@ Result<MetadataTables> read_metadata(const ByteSource& source, std::int64_t max_
     return resource_exhausted(fmt::format("metadata of {} is larger than the limit of {}", format_bytes(source.size()),
                                           format_bytes(max_bytes)));
   }
-  MetadataHooks hooks(static_cast<std::size_t>(source.size() / kMinBytesPerChunk));
+  auto hooks = std::make_unique<MetadataHooks>(static_cast<std::size_t>(source.size() / kMinBytesPerChunk));
   PickleOptions options;
-  options.hooks = hooks.make();
+  options.hooks = hooks->make();
   MetadataTables tables;
   TENPLEX_ASSIGN_OR_RETURN(tables.document, read_pickle(source, 0, source.size(), options));
-  TENPLEX_TRY(join(hooks, &tables));
+  give_back_freed_memory();  // the memo, which is larger than the tables
+  TENPLEX_TRY(join(*hooks, &tables));
   return tables;
 }
 

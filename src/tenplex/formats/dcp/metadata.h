@@ -16,10 +16,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
+#include "tenplex/base/paged_list.h"
 #include "tenplex/base/result.h"
 #include "tenplex/formats/dcp/dims_pool.h"
 #include "tenplex/formats/pickle/pickle_document.h"
@@ -61,13 +61,18 @@ struct MetadataTables {
   PickleDocument document;
   DimsPool dims;
   std::vector<TensorRecord> tensors;  ///< in the order of the file
-  std::deque<ChunkRecord> chunks;
+  PagedList<ChunkRecord> chunks;
   std::vector<ByteRecord> byte_items;
-  std::deque<ItemRecord> items;
+  PagedList<ItemRecord> items;
   NodeId planner_data = kNoNode;
   std::string version;                ///< of DCP, empty where the file does not say
   std::vector<std::string> problems;  ///< odd but readable
 
+  /// Drops planner_data and all else that is not in a table.
+  void forget_tree() {
+    document.graph() = StateGraph();
+    planner_data = kNoNode;
+  }
   /// Text of an atom that a record refers to.
   std::string_view text(NodeId atom) const { return *document.text(atom); }
 };

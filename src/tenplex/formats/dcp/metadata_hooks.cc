@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::size_t kMaxFields = 32;
 constexpr std::size_t kMaxStoredRank = 64;  // of any torch.Size; tensors of rank > kMaxRank are refused by name later
-constexpr int kRowBits = 27;
-constexpr std::uint32_t kMaxRow = (1U << kRowBits) - 1;
 
 Result<PickleReplacement> make_token(TokenKind kind, std::size_t row) {
   if (row > kMaxRow) return resource_exhausted("more objects of one class than 2^27");
@@ -26,23 +24,23 @@ Error wrong_field(std::string_view type, std::string_view field, std::string_vie
   return corrupt(fmt::format("{}.{}: expected {}", type, field, expected));
 }
 
-// The value of a field in the dict that __setstate__ or __dict__.update gets. A dict far larger than any of these
-// classes has is not searched: a short pickle can refer to one long dict again and again.
-NodeId field(const PickleDocument& document, const ObjectParts& object, std::string_view name) {
-  if (document.children(object.state).size() > kMaxFields * 2) return kNoNode;
-  return document.find(object.state, name);
-}
-
 bool is_none(const PickleDocument& document, NodeId id) {
   return id == kNoNode || document.kind(id) == NodeKind::kNone;
 }
 
 }  // namespace
 
-std::optional<Token> as_token(NodeId id) {
-  if (!is_token(id)) return std::nullopt;
-  const std::uint32_t value = token_value(id);
-  return Token{static_cast<TokenKind>(value >> kRowBits), value & kMaxRow};
+// A dict far larger than any of these classes has is not searched: a short pickle can refer to one long dict again and
+// again.
+NodeId MetadataHooks::find(const Document& document, const ObjectParts& object, Field& field) {
+  if (document.kind(object.state) != NodeKind::kDict) return kNoNode;
+  const std::span<const NodeId> items = document.children(object.state);
+  if (items.size() > kMaxFields * 2) return kNoNode;
+  if (field.atom == kNoNode) field.atom = document.find_text(field.name);
+  if (field.atom == kNoNode) return kNoNode;
+  for (std::size_t item = 0; item + 1 < items.size(); item += 2)
+    if (items[item] == field.atom) return items[item + 1];
+  return kNoNode;
 }
 
 Result<std::uint32_t> MetadataHooks::dims_of(const Document& document, NodeId id, const char* what) {
@@ -83,9 +81,9 @@ Result<PickleReplacement> MetadataHooks::constant(const Document& document, cons
 Result<PickleReplacement> MetadataHooks::chunk(const Document& document, const ObjectParts& object) {
   ChunkRecord record;
   TENPLEX_ASSIGN_OR_RETURN(record.offsets,
-                           dims_of(document, field(document, object, "offsets"), "ChunkStorageMetadata.offsets"));
+                           dims_of(document, find(document, object, offsets_), "ChunkStorageMetadata.offsets"));
   TENPLEX_ASSIGN_OR_RETURN(record.sizes,
-                           dims_of(document, field(document, object, "sizes"), "ChunkStorageMetadata.sizes"));
+                           dims_of(document, find(document, object, sizes_), "ChunkStorageMetadata.sizes"));
   chunks.push_back(record);
   return make_token(TokenKind::kChunk, chunks.size() - 1);
 }
@@ -100,9 +98,9 @@ Result<PickleReplacement> MetadataHooks::tensor_properties(const Document& docum
     row.layout = state[1];
     requires_grad = state[2];
   } else {
-    row.dtype = field(document, object, "dtype");
-    row.layout = field(document, object, "layout");
-    requires_grad = field(document, object, "requires_grad");
+    row.dtype = find(document, object, dtype_);
+    row.layout = find(document, object, layout_);
+    requires_grad = find(document, object, requires_grad_);
   }
   if (!is_atom(row.dtype)) return wrong_field("TensorProperties", "dtype", "a torch dtype");
   if (!is_atom(row.layout) && !is_token(row.layout)) row.layout = kNoNode;
@@ -141,27 +139,27 @@ Result<void> MetadataHooks::take_chunks(const Document& document, NodeId list, T
 
 Result<PickleReplacement> MetadataHooks::tensor(const Document& document, const ObjectParts& object) {
   TensorRow row;
-  const std::optional<Token> token = as_token(field(document, object, "properties"));
+  const std::optional<Token> token = as_token(find(document, object, properties_));
   if (!token || token->kind != TokenKind::kProperties) {
     return wrong_field("TensorStorageMetadata", "properties", "TensorProperties");
   }
   row.properties = token->row;
-  TENPLEX_ASSIGN_OR_RETURN(row.shape, dims_of(document, field(document, object, "size"), "TensorStorageMetadata.size"));
-  TENPLEX_TRY(take_chunks(document, field(document, object, "chunks"), &row));
+  TENPLEX_ASSIGN_OR_RETURN(row.shape, dims_of(document, find(document, object, size_), "TensorStorageMetadata.size"));
+  TENPLEX_TRY(take_chunks(document, find(document, object, chunks_), &row));
   tensors.push_back(row);
   return make_token(TokenKind::kTensor, tensors.size() - 1);
 }
 
 Result<PickleReplacement> MetadataHooks::index(const Document& document, const ObjectParts& object) {
   IndexRow row;
-  row.name = field(document, object, "fqn");
+  row.name = find(document, object, fqn_);
   if (!is_atom(row.name) || document.kind(row.name) != NodeKind::kString) {
     return wrong_field("MetadataIndex", "fqn", "text");
   }
-  if (const NodeId offset = field(document, object, "offset"); !is_none(document, offset)) {
+  if (const NodeId offset = find(document, object, offset_); !is_none(document, offset)) {
     TENPLEX_ASSIGN_OR_RETURN(row.offset, dims_of(document, offset, "MetadataIndex.offset"));
   }
-  if (const NodeId hint = field(document, object, "index"); !is_none(document, hint)) {
+  if (const NodeId hint = find(document, object, index_); !is_none(document, hint)) {
     const std::optional<std::int64_t> value = document.integer(hint);
     if (value && *value >= 0 && *value <= std::numeric_limits<std::int32_t>::max()) {
       row.hint = static_cast<std::int32_t>(*value);
@@ -173,17 +171,17 @@ Result<PickleReplacement> MetadataHooks::index(const Document& document, const O
 
 Result<PickleReplacement> MetadataHooks::item(const Document& document, const ObjectParts& object) {
   ItemRecord record;
-  record.path = field(document, object, "relative_path");
+  record.path = find(document, object, relative_path_);
   if (!is_atom(record.path) || document.kind(record.path) != NodeKind::kString) {
     return wrong_field("_StorageInfo", "relative_path", "text");
   }
-  const std::optional<std::int64_t> offset = document.integer(field(document, object, "offset"));
-  const std::optional<std::int64_t> length = document.integer(field(document, object, "length"));
+  const std::optional<std::int64_t> offset = document.integer(find(document, object, offset_));
+  const std::optional<std::int64_t> length = document.integer(find(document, object, length_));
   if (!offset) return wrong_field("_StorageInfo", "offset", "an integer");
   if (!length) return wrong_field("_StorageInfo", "length", "an integer");
   record.offset = *offset;
   record.length = *length;
-  const NodeId transforms = field(document, object, "transform_descriptors");
+  const NodeId transforms = find(document, object, transforms_);
   record.transformed = !is_none(document, transforms) &&
                        (is_token(transforms) || is_atom(transforms) || document.kind(transforms) == NodeKind::kObject ||
                         !document.children(transforms).empty());

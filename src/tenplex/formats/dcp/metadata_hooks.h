@@ -8,12 +8,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "tenplex/base/paged_list.h"
 #include "tenplex/formats/dcp/metadata.h"
 #include "tenplex/formats/pickle/pickle_reader.h"
 
@@ -26,8 +26,16 @@ struct Token {
   std::uint32_t row;
 };
 
+/// Bits of a token's value that say the row.
+inline constexpr int kRowBits = 27;
+inline constexpr std::uint32_t kMaxRow = (1U << kRowBits) - 1;
+
 /// The token that `id` is, or nothing.
-std::optional<Token> as_token(NodeId id);
+inline std::optional<Token> as_token(NodeId id) {
+  if (!is_token(id)) return std::nullopt;
+  const std::uint32_t value = token_value(id);
+  return Token{static_cast<TokenKind>(value >> kRowBits), value & kMaxRow};
+}
 
 struct PropertiesRow {
   NodeId dtype = kNoNode;   ///< global atom
@@ -63,10 +71,10 @@ class MetadataHooks {
   std::vector<PickleHook> make();
 
   DimsPool dims;
-  std::deque<ChunkRecord> chunks;
+  PagedList<ChunkRecord> chunks;
   std::vector<TensorRow> tensors;
-  std::deque<IndexRow> indexes;
-  std::deque<ItemRecord> items;
+  PagedList<IndexRow> indexes;
+  PagedList<ItemRecord> items;
   std::vector<PropertiesRow> properties;
   std::vector<NodeId> constants;  ///< text atoms of layouts; row 0 stands for memory formats
 
@@ -80,6 +88,14 @@ class MetadataHooks {
   Result<PickleReplacement> index(const Document& document, const ObjectParts& object);
   Result<PickleReplacement> item(const Document& document, const ObjectParts& object);
 
+  /// A field of one of the classes; its text is looked up until it was read once.
+  struct Field {
+    const char* name;
+    NodeId atom = kNoNode;
+  };
+  /// The value of a field in the dict that __setstate__ or __dict__.update gets, or kNoNode.
+  static NodeId find(const Document& document, const ObjectParts& object, Field& field);
+
   /// The row in `dims` of a torch.Size token, or of a tuple or list of integers.
   Result<std::uint32_t> dims_of(const Document& document, NodeId id, const char* what);
   Result<void> take_chunks(const Document& document, NodeId list, TensorRow* row);
@@ -89,6 +105,20 @@ class MetadataHooks {
   std::map<PropertiesRow, std::uint32_t> properties_rows_;
   std::map<NodeId, std::uint32_t> constant_rows_;
   std::vector<std::int64_t> scratch_;
+  Field offsets_{"offsets"};
+  Field sizes_{"sizes"};
+  Field dtype_{"dtype"};
+  Field layout_{"layout"};
+  Field requires_grad_{"requires_grad"};
+  Field properties_{"properties"};
+  Field size_{"size"};
+  Field chunks_{"chunks"};
+  Field fqn_{"fqn"};
+  Field offset_{"offset"};
+  Field index_{"index"};
+  Field relative_path_{"relative_path"};
+  Field length_{"length"};
+  Field transforms_{"transform_descriptors"};
 };
 
 }  // namespace tenplex::dcp

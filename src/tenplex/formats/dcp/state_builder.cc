@@ -36,7 +36,6 @@ class StateBuilder {
     return records_[index];
   }
   void index_names();
-  bool is_flat() const;
   Result<std::vector<PathStep>> path_of(NodeId node) const;
   Result<void> add_leaf(NodeId name, std::vector<PathStep> path);
   Result<NodeId> tensor_node(std::uint32_t index);
@@ -56,20 +55,6 @@ class StateBuilder {
 void StateBuilder::index_names() {
   for (std::uint32_t i = 0; i < tables_.tensors.size(); ++i) record(tables_.tensors[i].name) = {Kind::kTensor, i};
   for (std::uint32_t i = 0; i < tables_.byte_items.size(); ++i) record(tables_.byte_items[i].name) = {Kind::kObject, i};
-}
-
-// Nothing but tensors, each at the top under its own name.
-bool StateBuilder::is_flat() const {
-  if (!tables_.byte_items.empty() || !in_.side.side.state_json.empty()) return false;
-  for (const TensorRecord& tensor : tables_.tensors) {
-    if (tensor.requires_grad) return false;
-  }
-  const std::span<const NodeId> pairs = tables_.document.children(tables_.planner_data);
-  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-    const std::span<const NodeId> path = tables_.document.children(pairs[i + 1]);
-    if (path.size() != 1 || path[0] != pairs[i]) return false;
-  }
-  return true;
 }
 
 Result<std::vector<PathStep>> StateBuilder::path_of(NodeId node) const {
@@ -193,7 +178,7 @@ Result<void> StateBuilder::name_inner_tensors() {
 }
 
 Result<BuiltState> StateBuilder::run() {
-  if (is_flat()) return std::move(built_);
+  if (is_flat(tables_, in_.side)) return std::move(built_);
   index_names();
   TENPLEX_TRY(add_leaves());
   if (in_.side.side.state_json.empty()) {
@@ -207,6 +192,19 @@ Result<BuiltState> StateBuilder::run() {
 }
 
 }  // namespace
+
+bool is_flat(const MetadataTables& tables, const SideFile& side) {
+  if (!tables.byte_items.empty() || !side.side.state_json.empty()) return false;
+  for (const TensorRecord& tensor : tables.tensors) {
+    if (tensor.requires_grad) return false;
+  }
+  const std::span<const NodeId> pairs = tables.document.children(tables.planner_data);
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    const std::span<const NodeId> path = tables.document.children(pairs[i + 1]);
+    if (path.size() != 1 || path[0] != pairs[i]) return false;
+  }
+  return true;
+}
 
 Result<BuiltState> build_state(const StateInput& input) { return StateBuilder(input).run(); }
 

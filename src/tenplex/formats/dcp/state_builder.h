@@ -38,6 +38,9 @@ struct BuiltState {
   std::vector<InnerTensor> inner;
 };
 
+/// True if there are only tensors, each at the top under its own name: then the checkpoint has no tree.
+bool is_flat(const MetadataTables& tables, const SideFile& side);
+
 /// Errors: corrupt naming the object or the name; unsupported, io.
 Result<BuiltState> build_state(const StateInput& input);
 

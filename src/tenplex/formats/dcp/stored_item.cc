@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kSmallItem = 4096;  // read whole
 constexpr std::int64_t kHeadBytes = 1024;  // pickle and small entries
 constexpr std::int64_t kTailBytes = 2048;  // directory and what is in front of it
+constexpr std::int64_t kDescriptorBytes = 16;
 constexpr std::string_view kZipMagic = "PK\3\4";
 
 // The range of a file with its two ends in memory; everything between is read from the file.
@@ -87,6 +88,20 @@ Result<CheckedRange> storage_range(const ZipArchive& archive, std::string_view f
   return CheckedRange{range.offset + begin, found.size_bytes, found.crc32};
 }
 
+// Both ends lie in memory already for what torch writes.
+Result<void> keep_frame(const ItemSource& source, const ZipArchive& archive, std::size_t pickle, std::int64_t begin,
+                        StoredItem* item) {
+  const std::string& name = archive.entries()[pickle].name;
+  const auto order = archive.find(fmt::format("{}/byteorder", name.substr(0, name.find('/'))));
+  const std::int64_t end = begin + item->storages[0].size;
+  if (!order || archive.entries()[pickle].limit > begin || archive.entries()[*order].limit > begin ||
+      begin > kHeadBytes || source.size() - end < kDescriptorBytes)
+    return {};
+  TENPLEX_ASSIGN_OR_RETURN(item->head, read_string(source, 0, begin));
+  TENPLEX_ASSIGN_OR_RETURN(item->descriptor, read_string(source, end, kDescriptorBytes));
+  return {};
+}
+
 }  // namespace
 
 ChunkLocation StoredItem::location(std::size_t index) const {
@@ -127,6 +142,8 @@ Result<StoredItem> read_item(const ByteSource& file, const ItemRange& range, std
     TENPLEX_ASSIGN_OR_RETURN(const CheckedRange stored, storage_range(archive, folder, storage, range));
     item.storages.push_back(stored);
   }
+  if (!item.storages.empty())
+    TENPLEX_TRY(keep_frame(source, archive, pickle, item.storages[0].begin - range.offset, &item));
   return item;
 }
 

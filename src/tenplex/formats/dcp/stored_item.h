@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tenplex/base/result.h"
@@ -22,6 +23,10 @@ namespace tenplex::dcp {
 struct StoredItem {
   TorchPickle pickle;
   std::vector<CheckedRange> storages;  ///< as pickle.storages; crc32 0 = none
+  /// What lies in front of the first storage's data, and 16 bytes behind them; empty if it is long or if pickle and
+  /// byte order are not in it.
+  std::string head;
+  std::string descriptor;
 
   /// Where tensor `index` of the pickle lies in the file.
   ChunkLocation location(std::size_t index) const;

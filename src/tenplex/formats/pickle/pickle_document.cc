@@ -2,25 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/formats/pickle/pickle_document.h"
 
-#include <fmt/format.h>
-
-#include <cstring>
-#include <random>
+#include "tenplex/base/check.h"
 
 namespace tenplex {
 namespace {
-
-// Seeded, so that no file can be made of texts that all fall into one bucket.
-std::uint64_t new_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
-
-std::uint64_t mix(std::uint64_t value) {
-  value = (value ^ (value >> 32)) * 0xd6e8feb86659fd93;
-  value = (value ^ (value >> 32)) * 0xd6e8feb86659fd93;
-  return value ^ (value >> 32);
-}
 
 Node plain(NodeKind kind, bool boolean = false, std::int64_t integer = 0) {
   Node node;
@@ -32,19 +17,7 @@ Node plain(NodeKind kind, bool boolean = false, std::int64_t integer = 0) {
 
 }  // namespace
 
-std::size_t PickleDocument::TextHash::operator()(std::string_view text) const {
-  std::uint64_t hash = seed ^ text.size();
-  for (; text.size() >= 8; text.remove_prefix(8)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, text.data(), 8);
-    hash = mix(hash ^ word) + seed;
-  }
-  std::uint64_t word = 0;
-  std::memcpy(&word, text.data(), text.size());
-  return mix(hash ^ word);
-}
-
-PickleDocument::PickleDocument() : strings_(0, TextHash{new_seed()}), globals_(0, TextHash{new_seed()}) {
+PickleDocument::PickleDocument() {
   atoms_.push_back(plain(NodeKind::kNone));
   atoms_.push_back(plain(NodeKind::kBool, false));
   atoms_.push_back(plain(NodeKind::kBool, true));
@@ -52,30 +25,28 @@ PickleDocument::PickleDocument() : strings_(0, TextHash{new_seed()}), globals_(0
   for (std::int64_t value = 0; value < 256; ++value) atoms_.push_back(plain(NodeKind::kInt, false, value));
 }
 
-NodeId PickleDocument::text_atom(NodeKind kind, std::string&& text) {
-  auto& table = kind == NodeKind::kGlobal ? globals_ : strings_;
-  if (const auto found = table.find(text); found != table.end()) return found->second;
-  Node& node = atoms_.emplace_back();
-  node.kind = kind;
-  node.text = std::move(text);
-  const NodeId id = fixed_atom(atoms_.size() - 1);
-  table.emplace(node.text, id);
-  return id;
+NodeId PickleDocument::find_atom(NodeKind kind, std::uint32_t hash, std::string_view text) const {
+  const std::uint32_t atom = table(kind).find(hash, [&](std::uint32_t index) { return atoms_[index].text == text; });
+  return atom == TextTable::kNone ? kNoNode : fixed_atom(atom);
 }
 
-std::optional<NodeKind> PickleDocument::kind(NodeId id) const {
-  if (id == kNoNode || is_token(id)) return std::nullopt;
-  return (*this)[id].kind;
+NodeId PickleDocument::find_text(std::string_view text) const {
+  return find_atom(NodeKind::kString, strings_.hash(text), text);
+}
+
+NodeId PickleDocument::add_atom(NodeKind kind, std::uint32_t hash, std::string_view text) {
+  TENPLEX_CHECK(atoms_.size() < kNoNode - kFirstAtom);
+  (kind == NodeKind::kGlobal ? globals_ : strings_).add(hash, static_cast<std::uint32_t>(atoms_.size()));
+  Node node;
+  node.kind = kind;
+  node.text = text;
+  atoms_.push_back(std::move(node));
+  return fixed_atom(atoms_.size() - 1);
 }
 
 std::optional<std::string_view> PickleDocument::text(NodeId id) const {
   if (kind(id) != NodeKind::kString) return std::nullopt;
   return (*this)[id].text;
-}
-
-std::optional<std::int64_t> PickleDocument::integer(NodeId id) const {
-  if (kind(id) != NodeKind::kInt) return std::nullopt;
-  return (*this)[id].integer;
 }
 
 bool PickleDocument::is_global(NodeId id, std::string_view module, std::string_view name) const {

@@ -13,15 +13,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <unordered_map>
-#include <vector>
 
+#include "tenplex/base/paged_list.h"
 #include "tenplex/base/result.h"
+#include "tenplex/formats/pickle/text_table.h"
 #include "tenplex/formats/state/state_graph.h"
 
 namespace tenplex {
@@ -45,10 +43,16 @@ class PickleDocument {
   /// Requires: id is a node or an atom.
   const Node& operator[](NodeId id) const { return is_atom(id) ? atoms_[id - kFirstAtom] : graph_[id]; }
   /// Kind of a node or atom; nothing for a token and for kNoNode.
-  std::optional<NodeKind> kind(NodeId id) const;
-  /// The text of a kString, the value of a kInt, or nothing.
+  std::optional<NodeKind> kind(NodeId id) const {
+    if (id == kNoNode || is_token(id)) return std::nullopt;
+    return (*this)[id].kind;
+  }
+  /// The text of a kString, the value of a kInt; nothing for other kinds.
   std::optional<std::string_view> text(NodeId id) const;
-  std::optional<std::int64_t> integer(NodeId id) const;
+  std::optional<std::int64_t> integer(NodeId id) const {
+    if (kind(id) != NodeKind::kInt) return std::nullopt;
+    return (*this)[id].integer;
+  }
   /// Requires: kind is kObject.
   const ObjectParts& object(NodeId id) const { return graph_.object(id); }
   /// Requires: kind is kTensor or kStorage.
@@ -62,6 +66,8 @@ class PickleDocument {
   std::span<const NodeId> children(NodeId id) const;
   /// Value of text key `key` in a dict, or kNoNode. Cost: O(entries).
   NodeId find(NodeId dict, std::string_view key) const;
+  /// The atom of that text, or kNoNode: then no such text was read.
+  NodeId find_text(std::string_view text) const;
 
   /// For persistent-id callbacks, which add nodes to it.
   StateGraph& graph() { return graph_; }
@@ -73,18 +79,16 @@ class PickleDocument {
  private:
   friend class PickleMachine;
 
-  struct TextHash {
-    std::uint64_t seed;
-    std::size_t operator()(std::string_view text) const;
-  };
-
-  NodeId text_atom(NodeKind kind, std::string&& text);
+  const TextTable& table(NodeKind kind) const { return kind == NodeKind::kGlobal ? globals_ : strings_; }
+  NodeId find_atom(NodeKind kind, std::uint32_t hash, std::string_view text) const;
+  /// Requires: find_atom() finds none.
+  NodeId add_atom(NodeKind kind, std::uint32_t hash, std::string_view text);
   NodeId fixed_atom(std::size_t index) const { return kFirstAtom + static_cast<NodeId>(index); }
 
   StateGraph graph_;
-  std::deque<Node> atoms_;  // a deque keeps addresses, so the keys below can borrow
-  std::unordered_map<std::string_view, NodeId, TextHash> strings_;
-  std::unordered_map<std::string_view, NodeId, TextHash> globals_;
+  PagedList<Node> atoms_;
+  TextTable strings_;  // of atoms
+  TextTable globals_;
   std::int64_t end_offset_ = 0;
 };
 

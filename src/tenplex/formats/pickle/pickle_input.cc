@@ -31,25 +31,22 @@ Result<void> PickleInput::refill() {
   return {};
 }
 
-Result<std::string_view> PickleInput::take(std::size_t count) {
-  while (available() < count) TENPLEX_TRY(refill());
-  const std::string_view bytes = window_.substr(cursor_, count);
-  cursor_ += count;
-  return bytes;
-}
-
-Result<std::string> PickleInput::take_string(std::uint64_t count) {
+// More bytes than the window has left.
+Result<std::string_view> PickleInput::take_beyond(std::uint64_t count) {
   if (count > static_cast<std::uint64_t>(remaining())) return truncated(size_);
-  std::string bytes(count, '\0');
-  const std::size_t here = std::min<std::size_t>(count, available());
-  window_.copy(bytes.data(), here, cursor_);
-  cursor_ += here;
-  if (here == count) return bytes;
-  TENPLEX_TRY(source_->read_at(offset_ + position(), std::as_writable_bytes(std::span(bytes).subspan(here))));
-  window_begin_ = position() + static_cast<std::int64_t>(count - here);
+  if (count <= static_cast<std::uint64_t>(kWindowBytes)) {
+    while (available() < count) TENPLEX_TRY(refill());
+    return take(count);
+  }
+  large_.assign(count, '\0');
+  const std::size_t here = available();
+  window_.copy(large_.data(), here, cursor_);
+  TENPLEX_TRY(source_->read_at(offset_ + position() + static_cast<std::int64_t>(here),
+                               std::as_writable_bytes(std::span(large_).subspan(here))));
+  window_begin_ = position() + static_cast<std::int64_t>(count);
   window_ = {};
   cursor_ = 0;
-  return bytes;
+  return std::string_view(large_);
 }
 
 Result<std::string> PickleInput::take_line() {
@@ -65,13 +62,6 @@ Result<std::string> PickleInput::take_line() {
     cursor_ = window_.size();
     TENPLEX_TRY(refill());
   }
-}
-
-Result<std::uint64_t> PickleInput::take_unsigned(int bytes) {
-  TENPLEX_ASSIGN_OR_RETURN(const std::string_view raw, take(static_cast<std::size_t>(bytes)));
-  std::uint64_t value = 0;
-  for (std::size_t byte = raw.size(); byte-- > 0;) value = (value << 8) | static_cast<unsigned char>(raw[byte]);
-  return value;
 }
 
 }  // namespace tenplex

@@ -28,22 +28,37 @@ class PickleInput {
   std::int64_t position() const { return window_begin_ + static_cast<std::int64_t>(cursor_); }
   std::int64_t remaining() const { return size_ - position(); }
 
-  /// The next `count` bytes, valid until the next call. Requires: count <= 64. Errors: corrupt at the end, io.
-  Result<std::string_view> take(std::size_t count);
-  /// The next `count` bytes. Nothing is allocated when they are not there. Errors: corrupt, io.
-  Result<std::string> take_string(std::uint64_t count);
+  /// The next byte. Errors: corrupt at the end, io.
+  Result<char> take_byte() {
+    if (available() == 0) TENPLEX_TRY(refill());
+    return char{window_[cursor_++]};
+  }
+  /// The next `count` bytes, valid until the next call. Nothing is allocated when they are not there.
+  /// Errors: corrupt at the end, io.
+  Result<std::string_view> take(std::uint64_t count) {
+    if (available() < count) return take_beyond(count);
+    cursor_ += count;
+    return window_.substr(cursor_ - count, count);
+  }
   /// Bytes up to the next newline, which is taken too. Errors: corrupt at the end, io.
   Result<std::string> take_line();
-  /// Little-endian unsigned integer of `bytes` (1 to 8) bytes.
-  Result<std::uint64_t> take_unsigned(int bytes);
+  /// Little-endian unsigned integer of `bytes` (1 to 8) bytes. Errors: corrupt at the end, io.
+  Result<std::uint64_t> take_unsigned(std::size_t bytes) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::string_view raw, take(bytes));
+    std::uint64_t value = 0;
+    for (std::size_t byte = bytes; byte-- > 0;) value = (value << 8) | static_cast<unsigned char>(raw[byte]);
+    return value;
+  }
 
  private:
   std::size_t available() const { return window_.size() - cursor_; }
   Result<void> refill();
+  Result<std::string_view> take_beyond(std::uint64_t count);
 
   const ByteSource* source_ = nullptr;
   std::int64_t offset_ = 0;
   std::string buffer_;
+  std::string large_;  // what take() gave last, if it was longer than a window
   std::string_view window_;
   std::int64_t window_begin_ = 0;
   std::size_t cursor_ = 0;

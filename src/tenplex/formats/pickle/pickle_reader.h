@@ -29,6 +29,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,10 +44,13 @@ namespace tenplex {
 /// What takes the place of a completed object.
 struct PickleReplacement {
   enum class Kind : std::uint8_t { kKeep, kToken, kNode, kTensor };
+  struct Value {
+    Node node;
+    TensorView view;
+  };
   Kind kind = Kind::kKeep;
   std::uint32_t token_value = 0;
-  Node node_value;
-  TensorView view;
+  std::unique_ptr<Value> value;  ///< of kNode and kTensor; apart, because tokens are made by the million
 
   /// The object stays a kObject node.
   static PickleReplacement keep() { return {}; }

@@ -82,6 +82,12 @@ TEST(PickleReader, GivesPython2ModulesTheirPython3Names) {
   EXPECT_TRUE(document->is_instance(document->root(), "builtins", "set"));
 }
 
+TEST(PickleReader, RefusesGlobalsWithAnEmptyPartInTheirName) {
+  EXPECT_TRUE(read("cm\nA.B\n."));
+  for (const std::string name : {".A", "A.", "A..B", "."})
+    EXPECT_THAT(error_of("cm\n" + name + "\n.").to_string(), HasSubstr("has an empty part")) << name;
+}
+
 TEST(PickleReader, RefusesEveryTruncation) {
   const std::string whole =
       "\x80\x04}\x94(\x8c\x01"

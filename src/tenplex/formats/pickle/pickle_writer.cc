@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <limits>
 #include <unordered_map>
@@ -31,19 +32,24 @@ std::string PickleWriter::take() {
 }
 
 void PickleWriter::little_endian(std::uint64_t value, int bytes) {
-  for (int byte = 0; byte < bytes; ++byte, value >>= 8) op(static_cast<char>(value & 0xff));
+  std::array<char, 8> little;
+  for (std::size_t byte = 0; byte < little.size(); ++byte)
+    little[byte] = static_cast<char>((value >> (8 * byte)) & 0xff);
+  out_.append(little.data(), static_cast<std::size_t>(bytes));
+}
+
+// An opcode and its argument of at most 4 bytes.
+void PickleWriter::op_with(char code, std::uint64_t argument, int bytes) {
+  little_endian((argument << 8) | static_cast<unsigned char>(code), bytes + 1);
 }
 
 void PickleWriter::integer(std::int64_t value) {
   if (value >= 0 && value < 256) {
-    op('K');
-    little_endian(static_cast<std::uint64_t>(value), 1);
+    op_with('K', static_cast<std::uint64_t>(value), 1);
   } else if (value >= 0 && value < 65536) {
-    op('M');
-    little_endian(static_cast<std::uint64_t>(value), 2);
+    op_with('M', static_cast<std::uint64_t>(value), 2);
   } else if (value >= std::numeric_limits<std::int32_t>::min() && value <= std::numeric_limits<std::int32_t>::max()) {
-    op('J');
-    little_endian(static_cast<std::uint64_t>(value), 4);
+    op_with('J', static_cast<std::uint64_t>(value), 4);
   } else {
     std::string bytes(8, '\0');
     for (std::size_t byte = 0; byte < 8; ++byte)
@@ -68,8 +74,7 @@ void PickleWriter::real(double value) {
 
 void PickleWriter::unicode(std::string_view value) {
   if (protocol_ >= 4 && value.size() < 256) {
-    op('\x8c');
-    little_endian(value.size(), 1);
+    op_with('\x8c', value.size(), 1);
   } else if (value.size() <= 0xffffffff) {
     op('X');
     little_endian(value.size(), 4);
@@ -155,10 +160,7 @@ std::uint32_t PickleWriter::put() {
   return memo_size_++;
 }
 
-void PickleWriter::get(std::uint32_t index) {
-  op(index < 256 ? 'h' : 'j');
-  little_endian(index, index < 256 ? 1 : 4);
-}
+void PickleWriter::get(std::uint32_t index) { index < 256 ? op_with('h', index, 1) : op_with('j', index, 4); }
 
 // ── graphs ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 

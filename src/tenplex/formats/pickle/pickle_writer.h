@@ -78,6 +78,7 @@ class PickleWriter {
 
  private:
   void op(char code) { out_.push_back(code); }
+  void op_with(char code, std::uint64_t argument, int bytes);
   void little_endian(std::uint64_t value, int bytes);
   void unicode(std::string_view value);
 

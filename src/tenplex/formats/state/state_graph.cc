@@ -10,6 +10,12 @@ NodeId StateGraph::add(Node node) {
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
+NodeId StateGraph::add_new(NodeKind kind) {
+  TENPLEX_CHECK(nodes_.size() < kNoNode);
+  nodes_.emplace_back().kind = kind;
+  return static_cast<NodeId>(nodes_.size() - 1);
+}
+
 NodeId StateGraph::add_none() { return add(Node{}); }
 
 NodeId StateGraph::add_bool(bool value) {

@@ -92,6 +92,8 @@ class StateGraph {
   NodeId root = kNoNode;  ///< kNoNode: the checkpoint has no tree, only a flat list of tensors
 
   NodeId add(Node node);
+  /// A node of that kind, with nothing in it yet.
+  NodeId add_new(NodeKind kind);
   NodeId add_none();
   NodeId add_bool(bool value);
   NodeId add_int(std::int64_t value);

@@ -19,13 +19,11 @@ std::uint64_t get(std::string_view text, std::size_t at, std::size_t bytes) {
   return value;
 }
 
-void put(std::string& out, std::uint64_t value, int bytes) {
-  std::array<char, 8> little{};
-  for (char& byte : little) {
-    byte = static_cast<char>(value & 0xff);
-    value >>= 8;
-  }
-  out.append(little.data(), static_cast<std::size_t>(bytes));
+template <std::size_t kBytes>
+void put(std::string& out, std::uint64_t value) {
+  std::array<char, kBytes> little;
+  for (std::size_t byte = 0; byte < kBytes; ++byte) little[byte] = static_cast<char>((value >> (8 * byte)) & 0xff);
+  out.append(little.data(), kBytes);
 }
 
 // Sizes are in the zip64 extra field both or not at all; in the local header and in the directory alike.
@@ -52,9 +50,9 @@ std::uint64_t saturated(std::uint64_t value, std::uint64_t limit) { return std::
 std::uint16_t get_u16(std::string_view text, std::size_t at) { return static_cast<std::uint16_t>(get(text, at, 2)); }
 std::uint32_t get_u32(std::string_view text, std::size_t at) { return static_cast<std::uint32_t>(get(text, at, 4)); }
 std::uint64_t get_u64(std::string_view text, std::size_t at) { return get(text, at, 8); }
-void put_u16(std::string& out, std::uint64_t value) { put(out, value, 2); }
-void put_u32(std::string& out, std::uint64_t value) { put(out, value, 4); }
-void put_u64(std::string& out, std::uint64_t value) { put(out, value, 8); }
+void put_u16(std::string& out, std::uint64_t value) { put<2>(out, value); }
+void put_u32(std::string& out, std::uint64_t value) { put<4>(out, value); }
+void put_u64(std::string& out, std::uint64_t value) { put<8>(out, value); }
 
 Result<ZipCentralHeader> parse_central_header(std::string_view* rest) {
   const std::string_view text = *rest;
@@ -114,11 +112,9 @@ void put_zip_local(std::string& out, const ZipItem& item) {
 
 void put_zip_descriptor(std::string& out, const ZipItem& item, std::uint32_t crc32) {
   if (item.size == 0) return;
-  const int width = item.wide() ? 8 : 4;
   put_u32(out, kZipDescriptorMagic);
   put_u32(out, crc32);
-  put(out, item.size, width);
-  put(out, item.size, width);
+  for (int copy = 0; copy < 2; ++copy) item.wide() ? put_u64(out, item.size) : put_u32(out, item.size);
 }
 
 void put_zip_central(std::string& out, const ZipItem& item, std::uint32_t crc32) {

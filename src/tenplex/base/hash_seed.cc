@@ -1,0 +1,17 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/base/hash_seed.h"
+
+#include <random>
+
+namespace tenplex {
+
+std::uint64_t hash_seed() {
+  static const std::uint64_t seed = [] {
+    std::random_device device;
+    return (std::uint64_t{device()} << 32) | device();
+  }();
+  return seed;
+}
+
+}  // namespace tenplex
