@@ -7,11 +7,11 @@
 namespace tenplex {
 
 std::uint64_t hash_seed() {
-  static const std::uint64_t seed = [] {
+  static const std::uint64_t kSeed = [] {
     std::random_device device;
     return (std::uint64_t{device()} << 32) | device();
   }();
-  return seed;
+  return kSeed;
 }
 
 }  // namespace tenplex

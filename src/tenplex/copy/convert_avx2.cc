@@ -102,8 +102,8 @@ ConvertKernels make_kernels() {
 }  // namespace
 
 const ConvertKernels* convert_kernels_avx2() {
-  static const ConvertKernels kernels = make_kernels();
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &kernels : nullptr;
+  static const ConvertKernels kKernels = make_kernels();
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &kKernels : nullptr;
 }
 
 }  // namespace tenplex::internal

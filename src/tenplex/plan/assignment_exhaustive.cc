@@ -143,7 +143,8 @@ class Walk {
     const DeviceId rank = problem_.groups[group][position];
     const bool only_used = spans_all(group, position);
     for (std::size_t worker = 0; worker < free_.size(); ++worker) {
-      if (only_used && (worker = next_used(group, position, worker)) == free_.size()) break;
+      if (only_used) worker = next_used(group, position, worker);
+      if (worker == free_.size()) break;
       if (!may_begin(worker) || !in_order(group, position, worker)) continue;
       if (!costs_ && ++steps_ > kStepsPerAssignment * limit_) return (found_ = limit_ + 1, false);
       --free_[worker];

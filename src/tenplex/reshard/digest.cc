@@ -68,6 +68,7 @@ Result<std::vector<Digest>> digest_tensors(const CheckpointReader& checkpoint, c
   std::int64_t bytes_read = 0;
   TENPLEX_TRY(ledger.complete_small_gaps(&bytes_read));
   std::vector<Digest> digests;
+  digests.reserve(tensors.size());
   for (std::size_t t = 0; t < tensors.size(); ++t)
     digests.push_back(*sums[t].lock() + digest_of_header(tensors[t].dtype, tensors[t].shape));
   return digests;

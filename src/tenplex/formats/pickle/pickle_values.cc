@@ -163,8 +163,8 @@ Result<void> PickleMachine::text_opcode(char code) {
 
 // A container older than an open frame changes: it may now refer to the frame's nodes.
 void PickleMachine::touch(NodeId target) {
-  for (std::size_t frame = frames_.size(); frame-- > 0 && frames_[frame].mark.nodes > target;)
-    frames_[frame].pinned = true;
+  for (auto frame = frames_.rbegin(); frame != frames_.rend() && frame->mark.nodes > target; ++frame)
+    frame->pinned = true;
 }
 
 // Adds items (key, value, … if `pairs`) to the container on top of the stack.

@@ -40,6 +40,7 @@ class RandomCollections {
 
   ListedCollection collection(const std::vector<TensorInfo>& infos, int devices) {
     std::vector<ListedTensor> listed;
+    listed.reserve(infos.size());
     for (const TensorInfo& info : infos) listed.push_back(tensor(info, devices));
     return {devices, std::move(listed)};
   }

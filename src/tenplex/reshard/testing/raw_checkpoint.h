@@ -5,6 +5,8 @@
 // code with the engine: bytes are placed one unit at a time.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <map>
 #include <memory>
@@ -263,7 +265,8 @@ inline std::map<std::string, std::string> expected_files(const RawWriter& writer
 
 inline std::map<std::string, std::string> files_of(const MemoryFileSystem& files, const std::string& folder) {
   std::map<std::string, std::string> contents;
-  for (const std::string& path : files.files_below(folder)) contents[path] = files.content(folder + "/" + path).value();
+  for (const std::string& path : files.files_below(folder))
+    contents[path] = files.content(fmt::format("{}/{}", folder, path)).value();
   return contents;
 }
 
