@@ -185,6 +185,16 @@ def test_json_error_has_a_code_and_a_message(tmp_path: Path) -> None:
     assert "absent" in error["message"]
 
 
+@pytest.mark.parametrize(
+    "arguments", [("inspect",), ("plan", "a", "--placement", "foo"), ("reshard", "a", "b", "--to", "fsdp=0")]
+)
+def test_a_usage_error_is_json_too(arguments: tuple[str, ...]) -> None:
+    run = tenplex(*arguments, "--json", exit_code=2)
+    error = json.loads(run.out)["error"]
+    assert error["code"] == "invalid_argument"
+    assert error["message"] in run.err
+
+
 def values_of(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [leaf for item in value.values() for leaf in values_of(item)]
@@ -271,10 +281,14 @@ function=$(complete -p tenplex | sed 's/.*-F \\([^ ]*\\).*/\\1/')
 $function tenplex res tenplex; echo "${COMPREPLY[@]}"
 COMP_WORDS=(tenplex reshard --over); COMP_CWORD=2; COMP_LINE="tenplex reshard --over"; COMP_POINT=22
 $function tenplex --over reshard; echo "${COMPREPLY[@]}"
+COMP_WORDS=(tenplex reshard --format saf); COMP_CWORD=3
+$function tenplex saf --format; echo "${COMPREPLY[@]}"
+COMP_WORDS=(tenplex layouts show fs); COMP_CWORD=3
+$function tenplex fs show; echo "${COMPREPLY[@]}"
 """
     )
     done = subprocess.run(["bash", "--norc", "-c", probe], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.stdout.split() == ["reshard", "--overwrite"], done
+    assert done.stdout.split() == ["reshard", "--overwrite", "safetensors", "fsdp"], done
 
 
 def test_closed_pipe_ends_quietly(checkpoint: Path) -> None:

@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "tenplex/formats/checkpoint.h"
+#include "tenplex/ptc/builtin_layouts.h"
+
 namespace tenplex::cli {
 namespace {
 
@@ -17,12 +20,41 @@ struct Words {
   std::string next;
 };
 
+/// What may follow an option, or stand as the argument of a command.
+struct Values {
+  std::string after;  ///< "--format", or "tenplex completion"
+  std::string words;
+};
+
+/// The names of a table's entries, with spaces between them.
+template <typename Entries>
+std::string names_of(const Entries& entries) {
+  std::string names;
+  for (const auto& entry : entries) names += fmt::format("{}{}", names.empty() ? "" : " ", entry.name);
+  return names;
+}
+
+std::vector<Values> known_values() {
+  const std::string layouts = names_of(builtin_layouts());
+  return {{"--format", names_of(formats())},
+          {"--layout", layouts},
+          {"--from-layout", layouts},
+          {"--placement", "keep rank-order"},
+          {"--baseline", "central full"},
+          {"--dtype-policy", "error cast:bf16 cast:fp16 cast:fp32 cast:fp64"},
+          {"tenplex layouts show", layouts},
+          {"tenplex layouts check", layouts},
+          {"tenplex completion", "bash zsh fish"}};
+}
+
 void collect(const CLI::App& app, std::vector<Words>* found) {
   Words words{full_name(app), ""};
   for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; }))
     words.next += child->get_name() + " ";
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) words.next += "--" + name + " ";
+  for (const Values& values : known_values())
+    if (values.after == words.command) words.next += values.words + " ";
   found->push_back(words);
   for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) collect(*child, found);
 }
@@ -46,6 +78,15 @@ std::string bash_script(const std::vector<Words>& all) {
          "  case \"$command\" in\n" +
          cases +
          "  esac\n"
+         "  case \"${COMP_WORDS[COMP_CWORD-1]}\" in\n" +
+         [] {
+           std::string values;
+           for (const Values& known : known_values())
+             if (known.after.starts_with("-"))
+               values += fmt::format("    {}) next='{}' ;;\n", known.after, known.words);
+           return values;
+         }() +
+         "  esac\n"
          "  COMPREPLY=($(compgen -W \"$next\" -- \"$current\"))\n"
          "  [[ $current == -* ]] || COMPREPLY+=($(compgen -f -- \"$current\"))\n"
          "}\n"
@@ -64,6 +105,9 @@ std::string fish_script(const std::vector<Words>& all) {
         below.empty() ? "__fish_use_subcommand" : fmt::format("__fish_seen_subcommand_from {}", below);
     script += fmt::format("complete -c tenplex -n '{}' -a '{}'\n", condition, words.next);
   }
+  for (const Values& values : known_values())
+    if (values.after.starts_with("--"))
+      script += fmt::format("complete -c tenplex -l {} -x -a '{}'\n", values.after.substr(2), values.words);
   return script;
 }
 

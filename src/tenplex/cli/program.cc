@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <new>
+#include <string_view>
 #include <vector>
 
 #include "tenplex/cli/completion.h"
@@ -31,8 +33,12 @@ std::vector<Command> add_commands(CLI::App& app) {
   return commands;
 }
 
-int report_usage(const CLI::App& app, const CLI::ParseError& error) {
+int report_usage(const CLI::App& app, const CLI::ParseError& error, bool json) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+  if (json) {
+    report(invalid_argument(error.what()), true);
+    return kExitUsage;
+  }
   const CLI::App* chosen = &app;
   while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
   std::fputs(fmt::format("tenplex: error: {}\ntenplex: see '{} --help'\n", error.what(),
@@ -70,7 +76,9 @@ int run_program(int argc, char** argv, const Context& context) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return report_usage(app, error);
+    // Nothing is parsed as it should be, so the words themselves say how to answer.
+    const bool json = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
+    return report_usage(app, error, json);
   }
   for (const Command& command : commands)
     if (command.app->parsed()) return run_command(command, context);

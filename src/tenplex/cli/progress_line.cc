@@ -48,7 +48,8 @@ std::string time_left(double seconds) {
 
 std::string progress_text(const Progress::Snapshot& snapshot, std::chrono::duration<double> elapsed, int width) {
   const double done = static_cast<double>(snapshot.done_bytes);
-  const double rate = elapsed.count() > 0 ? done / elapsed.count() : 0;
+  // The first moments of a phase say nothing about its rate.
+  const double rate = elapsed.count() >= 0.2 ? done / elapsed.count() : 0;
   const std::string speed = format_bytes(static_cast<std::int64_t>(rate)) + "/s";
   if (snapshot.total_bytes <= 0)
     return fmt::format("{:<9} {}   {}", snapshot.phase, format_bytes(snapshot.done_bytes), speed);

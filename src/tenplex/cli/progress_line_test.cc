@@ -16,6 +16,8 @@ TEST(ProgressText, ShowsShareRateAndTimeLeft) {
 
 TEST(ProgressText, DrawsABarWhereThereIsRoom) {
   const Progress::Snapshot half{"copy", 512, 1024};
+  EXPECT_EQ(progress_text(half, std::chrono::milliseconds(199), 60),
+            "copy      ████████          50 %   512 B of 1.0 KiB   0 B/s");
   EXPECT_EQ(progress_text(half, seconds(0), 60), "copy      ████████          50 %   512 B of 1.0 KiB   0 B/s");
 }
 

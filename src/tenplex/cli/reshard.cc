@@ -157,7 +157,6 @@ Json json_of(const Outcome& outcome, const ReshardCommandOptions& options) {
           {"bytes_written", report.bytes_written},
           {"files_written", report.files_written},
           {"windows", report.windows},
-          {"peak_buffer_bytes", report.peak_buffer_bytes},
           {"items_checked", report.items_checked},
           {"items_unchecked", report.items_unchecked},
           {"verified", report.verified},
