@@ -29,7 +29,8 @@ Result<int> list(bool json) {
   for (const BuiltinLayout& builtin : builtin_layouts()) {
     TENPLEX_ASSIGN_OR_RETURN(const Layout layout, parse_layout(builtin.text, builtin.name));
     entries.push_back({{"name", builtin.name}, {"axes", layout.axes()}, {"description", builtin.description}});
-    text += fmt::format("{:<12} {:<16} {}\n", builtin.name, fmt::join(layout.axes(), ", "), builtin.description);
+    const std::string axes = fmt::format("{}", fmt::join(layout.axes(), ", "));
+    text += fmt::format("{:<12} {:<18} {}\n", builtin.name, axes, builtin.description);
   }
   print(json ? dump(entries) : text);
   return kExitOk;
