@@ -14,6 +14,22 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;
 
+// The last member, of all bytes before it.
+constexpr std::string_view kBeforeChecksum = R"(,"checksum":")";
+constexpr std::size_t kChecksumDigits = 32;
+constexpr std::string_view kAfterChecksum = R"("})";
+
+/// A text that somebody wrote by hand may have none.
+Result<void> check_checksum(std::string_view text) {
+  constexpr std::size_t kTail = kBeforeChecksum.size() + kChecksumDigits + kAfterChecksum.size();
+  if (text.size() < kTail) return {};
+  const std::string_view tail = text.substr(text.size() - kTail);
+  if (!tail.starts_with(kBeforeChecksum) || !tail.ends_with(kAfterChecksum)) return {};
+  if (tail.substr(kBeforeChecksum.size(), kChecksumDigits) == checksum_of(text.substr(0, text.size() - kTail)))
+    return {};
+  return corrupt("its checksum is wrong");
+}
+
 /// Chunks of every alias, at the places of the tensor that it stands for.
 void add_alias_chunks(const std::vector<TensorId>& sources, std::size_t first_alias, PlainReader* reader) {
   if (sources.empty()) return;
@@ -62,11 +78,13 @@ std::string encode_side_metadata(const SideData& side) {
   json.member("version", kVersion);
   json.member("oldest_reader", kVersion);
   append_side_members(json, side);
-  json.end_object();
+  const std::string checksum = checksum_of(text);
+  text += fmt::format("{}{}{}", kBeforeChecksum, checksum, kAfterChecksum);
   return text;
 }
 
 Result<SideData> decode_side_metadata(std::string_view text) {
+  TENPLEX_TRY(check_checksum(text));
   SideData side;
   std::int64_t oldest_reader = 0;
   JsonReader json(text);
