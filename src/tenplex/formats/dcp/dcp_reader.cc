@@ -116,6 +116,7 @@ Result<void> DcpReader::load() {
   if (is_flat(*tables, side_)) tables->forget_tree();
   auto catalog = build_catalog(*tables, pool_).with_context(std::string(kMetadataName));
   if (!catalog) return std::move(catalog).error();
+  tables->forget_chunks();
   info_.format = "dcp";
   info_.detail = fmt::format("PyTorch Distributed Checkpoint{}{}, {} data files", tables->version.empty() ? "" : " ",
                              tables->version, catalog->files.size());

@@ -73,6 +73,12 @@ struct MetadataTables {
     document.graph() = StateGraph();
     planner_data = kNoNode;
   }
+  /// Drops the chunks and items, once they are in a catalog.
+  void forget_chunks() {
+    dims = {};
+    chunks = {};
+    items = {};
+  }
   /// Text of an atom that a record refers to.
   std::string_view text(NodeId atom) const { return *document.text(atom); }
 };

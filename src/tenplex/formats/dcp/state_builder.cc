@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tenplex/formats/dcp/stored_item.h"
+#include "tenplex/formats/state/unflattener.h"
 
 namespace tenplex::dcp {
 namespace {
@@ -18,7 +19,11 @@ constexpr std::uint32_t kFirstInnerStorage = 0x80000000;
 class StateBuilder {
  public:
   explicit StateBuilder(const StateInput& input)
-      : in_(input), tables_(input.tables), next_storage_(kFirstInnerStorage) {}
+      : in_(input),
+        tables_(input.tables),
+        has_skeleton_(!input.side.side.state_json.empty()),
+        next_storage_(kFirstInnerStorage),
+        unflattener_(built_.graph, tables_.tensors.size() + tables_.byte_items.size()) {}
 
   Result<BuiltState> run();
 
@@ -36,8 +41,10 @@ class StateBuilder {
     return records_[index];
   }
   void index_names();
-  Result<std::vector<PathStep>> path_of(NodeId node) const;
-  Result<void> add_leaf(NodeId name, std::vector<PathStep> path);
+  Result<void> read_path(NodeId node);
+  Result<void> add_planned(NodeId name, NodeId path);
+  Result<void> add_at_top(NodeId name);
+  Result<void> add_leaf(NodeId name);
   Result<NodeId> tensor_node(std::uint32_t index);
   Result<NodeId> object_node(std::uint32_t index);
   Result<void> adopt_tensors(const StoredItem& item, const ItemRange& range, NodeId base);
@@ -47,9 +54,12 @@ class StateBuilder {
   const StateInput& in_;
   const MetadataTables& tables_;
   std::vector<Record> records_;
-  std::vector<StateLeaf> leaves_;
+  bool has_skeleton_;
+  std::vector<SkeletonLeaf> leaves_;  // for the skeleton
+  std::vector<PathStep> path_;        // of the leaf at hand
   std::uint32_t next_storage_;
   BuiltState built_;
+  Unflattener unflattener_;
 };
 
 void StateBuilder::index_names() {
@@ -57,12 +67,12 @@ void StateBuilder::index_names() {
   for (std::uint32_t i = 0; i < tables_.byte_items.size(); ++i) record(tables_.byte_items[i].name) = {Kind::kObject, i};
 }
 
-Result<std::vector<PathStep>> StateBuilder::path_of(NodeId node) const {
-  std::vector<PathStep> path;
+Result<void> StateBuilder::read_path(NodeId node) {
+  path_.clear();
   const std::optional<NodeKind> kind = tables_.document.kind(node);
   if (kind != NodeKind::kTuple && kind != NodeKind::kList) return corrupt("its path in planner_data is no tuple");
   for (const NodeId id : tables_.document.children(node)) {
-    PathStep step;
+    PathStep& step = path_.emplace_back();
     if (const std::optional<std::string_view> key = tables_.document.text(id)) {
       step.key = *key;
     } else if (const std::optional<std::int64_t> index = tables_.document.integer(id); index && *index >= 0) {
@@ -71,9 +81,8 @@ Result<std::vector<PathStep>> StateBuilder::path_of(NodeId node) const {
     } else {
       return corrupt("its path in planner_data has a step that is neither text nor an index");
     }
-    path.push_back(std::move(step));
   }
-  return path;
+  return {};
 }
 
 Result<NodeId> StateBuilder::tensor_node(std::uint32_t index) {
@@ -115,41 +124,43 @@ Result<NodeId> StateBuilder::object_node(std::uint32_t index) {
   return base + item.pickle.state.root;
 }
 
-Result<void> StateBuilder::add_leaf(NodeId name, std::vector<PathStep> path) {
+// At path_.
+Result<void> StateBuilder::add_leaf(NodeId name) {
   const Record found = std::exchange(record(name), {Kind::kDone, 0});
   if (found.kind == Kind::kNone || found.kind == Kind::kDone) return {};
-  StateLeaf leaf;
-  leaf.name = tables_.text(name);
-  leaf.path = std::move(path);
-  TENPLEX_ASSIGN_OR_RETURN(leaf.node,
+  TENPLEX_ASSIGN_OR_RETURN(const NodeId node,
                            found.kind == Kind::kTensor ? tensor_node(found.index) : object_node(found.index));
-  leaves_.push_back(std::move(leaf));
+  if (!has_skeleton_) return unflattener_.place(path_, node);
+  leaves_.push_back({tables_.text(name), node});
   return {};
+}
+
+Result<void> StateBuilder::add_planned(NodeId name, NodeId path) {
+  TENPLEX_TRY(read_path(path));
+  return add_leaf(name);
+}
+
+Result<void> StateBuilder::add_at_top(NodeId name) {
+  path_.assign(1, PathStep{});
+  path_[0].key = tables_.text(name);
+  return add_leaf(name);
 }
 
 // In the order of planner_data, which is that of the tree; then what it does not name, at the top.
 Result<void> StateBuilder::add_leaves() {
+  const auto named = [&](NodeId name, Result<void> added) -> Result<void> {
+    if (added) return {};
+    return std::move(added).error().with_context(fmt::format("'{}'", tables_.text(name)));
+  };
   const std::span<const NodeId> pairs = tables_.document.kind(tables_.planner_data) == NodeKind::kDict
                                             ? tables_.document.children(tables_.planner_data)
                                             : std::span<const NodeId>();
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
     if (!is_atom(pairs[i]) || tables_.document.kind(pairs[i]) != NodeKind::kString) continue;
-    const auto context = [&] { return fmt::format("'{}'", tables_.text(pairs[i])); };
-    auto path = path_of(pairs[i + 1]);
-    if (!path) return std::move(path).error().with_context(context());
-    if (auto added = add_leaf(pairs[i], std::move(*path)); !added) {
-      return std::move(added).error().with_context(context());
-    }
+    TENPLEX_TRY(named(pairs[i], add_planned(pairs[i], pairs[i + 1])));
   }
-  const auto add_at_top = [&](NodeId name) -> Result<void> {
-    std::vector<PathStep> path(1);
-    path[0].key = tables_.text(name);
-    auto added = add_leaf(name, std::move(path));
-    if (!added) return std::move(added).error().with_context(fmt::format("'{}'", tables_.text(name)));
-    return {};
-  };
-  for (const TensorRecord& tensor : tables_.tensors) TENPLEX_TRY(add_at_top(tensor.name));
-  for (const ByteRecord& object : tables_.byte_items) TENPLEX_TRY(add_at_top(object.name));
+  for (const TensorRecord& tensor : tables_.tensors) TENPLEX_TRY(named(tensor.name, add_at_top(tensor.name)));
+  for (const ByteRecord& object : tables_.byte_items) TENPLEX_TRY(named(object.name, add_at_top(object.name)));
   return {};
 }
 
@@ -181,8 +192,8 @@ Result<BuiltState> StateBuilder::run() {
   if (is_flat(tables_, in_.side)) return std::move(built_);
   index_names();
   TENPLEX_TRY(add_leaves());
-  if (in_.side.side.state_json.empty()) {
-    TENPLEX_ASSIGN_OR_RETURN(built_.graph.root, unflatten(built_.graph, leaves_));
+  if (!has_skeleton_) {
+    built_.graph.root = unflattener_.finish();
   } else {
     TENPLEX_ASSIGN_OR_RETURN(built_.graph.root,
                              restore_skeleton(in_.side, in_.catalog.tensors, leaves_, &built_.graph));

@@ -187,6 +187,9 @@ struct StateLeaf {
 /// nodes; the message names the path.
 Result<std::vector<StateLeaf>> flatten(const StateGraph& graph);
 
+/// Those of flatten() that are no tensors. Errors: as flatten(), for the whole tree.
+Result<std::vector<StateLeaf>> flatten_objects(const StateGraph& graph);
+
 /// A name for every tensor and bare storage below the root: its leaf's name, extended by the way to it where the leaf
 /// is a tuple or an object ("opt.betas.1", "args.state.w"), with "#2", "#3", … appended where a name is taken. A tensor
 /// node that is reached on several ways has the name of the first one. In order of first visit. Errors: as flatten().
