@@ -56,11 +56,11 @@ class Joiner {
 Result<void> Joiner::add_tensor(NodeId name, TensorRow* row) {
   if (std::exchange(row->taken, true)) return corrupt("shares its metadata object with another tensor");
   const PropertiesRow& properties = hooks_.properties[row->properties];
-  const Node& dtype_node = tables_.document[properties.dtype];
-  const std::string_view dtype_name = dtype_node.text;
+  const std::optional<std::string_view> global = tables_.document.global(properties.dtype);
+  const std::string_view dtype_name = global ? *global : tables_.document.text(properties.dtype).value_or("");
   constexpr std::string_view kPrefix = "torch\n";
   std::optional<DType> dtype;
-  if (dtype_node.kind == NodeKind::kGlobal && dtype_name.starts_with(kPrefix)) {
+  if (global && dtype_name.starts_with(kPrefix)) {
     dtype = parse_dtype(dtype_name.substr(kPrefix.size()));
   }
   if (!dtype) {
