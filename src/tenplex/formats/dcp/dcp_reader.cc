@@ -113,7 +113,6 @@ Result<void> DcpReader::load() {
   if (!tables) return std::move(tables).error();
   TENPLEX_TRY(load_side_file());
   drop_repeated(side_.repeated, &*tables);
-  if (is_flat(*tables, side_)) tables->forget_tree();
   auto catalog = build_catalog(*tables, pool_).with_context(std::string(kMetadataName));
   if (!catalog) return std::move(catalog).error();
   tables->forget_chunks();

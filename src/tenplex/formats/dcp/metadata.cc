@@ -187,11 +187,9 @@ Result<void> join(MetadataHooks& hooks, MetadataTables* tables) {
   const NodeId storage_data = tables->document.find(state, "storage_data");
   TENPLEX_TRY(joiner.name_tensors(state_dict_metadata));
   TENPLEX_TRY(joiner.join_items(storage_data));
-  tables->planner_data = tables->document.find(state, "planner_data");
+  tables->paths.load(tables->document, tables->document.find(state, "planner_data"));
   if (const auto version = tables->document.text(tables->document.find(state, "version"))) tables->version = *version;
-  // What the tables hold now is not needed twice.
-  for (const NodeId dict : {state_dict_metadata, storage_data})
-    if (dict != tables->planner_data) tables->document.graph()[dict].children = {};
+  tables->document.graph() = StateGraph();  // what it held is in the tables
   return {};
 }
 

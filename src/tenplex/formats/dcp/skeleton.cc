@@ -117,7 +117,7 @@ std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<
   }
   std::vector<InnerView> shared;
   for (const NodeId id : inner) {
-    const TensorView& view = graph.view(id);
+    const TensorView view = graph.view(id);
     if (leaf_of_storage.at(view.storage) == kShared) shared.push_back({info.tensors[view.tensor.index()].name, view});
   }
   return shared;

@@ -41,8 +41,7 @@ class StateBuilder {
     return records_[index];
   }
   void index_names();
-  Result<void> read_path(NodeId node);
-  Result<void> add_planned(NodeId name, NodeId path);
+  Result<void> add_planned(std::size_t path);
   Result<void> add_at_top(NodeId name);
   Result<void> add_leaf(NodeId name);
   Result<NodeId> tensor_node(std::uint32_t index);
@@ -67,24 +66,6 @@ void StateBuilder::index_names() {
   for (std::uint32_t i = 0; i < tables_.byte_items.size(); ++i) record(tables_.byte_items[i].name) = {Kind::kObject, i};
 }
 
-Result<void> StateBuilder::read_path(NodeId node) {
-  path_.clear();
-  const std::optional<NodeKind> kind = tables_.document.kind(node);
-  if (kind != NodeKind::kTuple && kind != NodeKind::kList) return corrupt("its path in planner_data is no tuple");
-  for (const NodeId id : tables_.document.children(node)) {
-    PathStep& step = path_.emplace_back();
-    if (const std::optional<std::string_view> key = tables_.document.text(id)) {
-      step.key = *key;
-    } else if (const std::optional<std::int64_t> index = tables_.document.integer(id); index && *index >= 0) {
-      step.is_index = true;
-      step.index = *index;
-    } else {
-      return corrupt("its path in planner_data has a step that is neither text nor an index");
-    }
-  }
-  return {};
-}
-
 Result<NodeId> StateBuilder::tensor_node(std::uint32_t index) {
   TensorView view;
   view.tensor = TensorId(static_cast<std::size_t>(index));
@@ -107,9 +88,10 @@ Result<void> StateBuilder::adopt_tensors(const StoredItem& item, const ItemRange
     const NodeKind kind = built_.graph[id].kind;
     if (kind == NodeKind::kStorage) return unsupported("it holds a bare torch storage");
     if (kind != NodeKind::kTensor) continue;
-    TensorView& view = built_.graph.view(id);
+    TensorView view = built_.graph.view(id);
     view.storage += next_storage_;
     view.tensor = TensorId(first + view.tensor.index());
+    built_.graph.set_view(id, view);
   }
   next_storage_ += static_cast<std::uint32_t>(item.storages.size());
   return {};
@@ -135,9 +117,9 @@ Result<void> StateBuilder::add_leaf(NodeId name) {
   return {};
 }
 
-Result<void> StateBuilder::add_planned(NodeId name, NodeId path) {
-  TENPLEX_TRY(read_path(path));
-  return add_leaf(name);
+Result<void> StateBuilder::add_planned(std::size_t path) {
+  TENPLEX_TRY(tables_.paths.read(path, tables_.document, &path_));
+  return add_leaf(tables_.paths.name(path));
 }
 
 Result<void> StateBuilder::add_at_top(NodeId name) {
@@ -152,12 +134,9 @@ Result<void> StateBuilder::add_leaves() {
     if (added) return {};
     return std::move(added).error().with_context(fmt::format("'{}'", tables_.text(name)));
   };
-  const std::span<const NodeId> pairs = tables_.document.kind(tables_.planner_data) == NodeKind::kDict
-                                            ? tables_.document.children(tables_.planner_data)
-                                            : std::span<const NodeId>();
-  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-    if (!is_atom(pairs[i]) || tables_.document.kind(pairs[i]) != NodeKind::kString) continue;
-    TENPLEX_TRY(named(pairs[i], add_planned(pairs[i], pairs[i + 1])));
+  for (std::size_t path = 0; path < tables_.paths.size(); ++path) {
+    const NodeId name = tables_.paths.name(path);
+    if (tables_.document.kind(name) == NodeKind::kString) TENPLEX_TRY(named(name, add_planned(path)));
   }
   for (const TensorRecord& tensor : tables_.tensors) TENPLEX_TRY(named(tensor.name, add_at_top(tensor.name)));
   for (const ByteRecord& object : tables_.byte_items) TENPLEX_TRY(named(object.name, add_at_top(object.name)));
@@ -171,7 +150,7 @@ Result<void> StateBuilder::name_inner_tensors() {
   std::unordered_map<std::string_view, const TensorView*> views;
   for (const InnerView& inner : in_.side.inner_views) views.emplace(inner.name, &inner.view);
   for (const auto& [node, name] : names) {
-    TensorView& view = built_.graph.view(node);
+    TensorView view = built_.graph.view(node);
     if (view.tensor.index() < first) continue;
     TensorInfo& tensor = built_.inner[view.tensor.index() - first].tensor;
     tensor.name = name;
@@ -184,6 +163,7 @@ Result<void> StateBuilder::name_inner_tensors() {
     view.offset = found->second->offset;
     view.strides = found->second->strides;
     view.object = found->second->object;
+    built_.graph.set_view(node, view);
   }
   return {};
 }
@@ -209,11 +189,8 @@ bool is_flat(const MetadataTables& tables, const SideFile& side) {
   for (const TensorRecord& tensor : tables.tensors) {
     if (tensor.requires_grad) return false;
   }
-  const std::span<const NodeId> pairs = tables.document.children(tables.planner_data);
-  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-    const std::span<const NodeId> path = tables.document.children(pairs[i + 1]);
-    if (path.size() != 1 || path[0] != pairs[i]) return false;
-  }
+  for (std::size_t path = 0; path < tables.paths.size(); ++path)
+    if (!tables.paths.is_own_name(path)) return false;
   return true;
 }
 

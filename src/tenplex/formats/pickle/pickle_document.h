@@ -63,7 +63,7 @@ class PickleDocument {
   /// Requires: kind is kObject.
   const ObjectParts& object(NodeId id) const { return graph_.object(id); }
   /// Requires: kind is kTensor or kStorage.
-  const TensorView& view(NodeId id) const { return graph_.view(id); }
+  TensorView view(NodeId id) const { return graph_.view(id); }
 
   /// True for the global `module.name`.
   bool is_global(NodeId id, std::string_view module, std::string_view name) const;

@@ -78,7 +78,7 @@ class TorchMachine {
     split_shared_tensors(result.state);
     TENPLEX_ASSIGN_OR_RETURN(auto names, tensor_names(result.state));
     for (auto& [node, name] : names) {
-      TensorView& view = result.state.view(node);
+      TensorView view = result.state.view(node);
       TensorInfo info{std::move(name), DType::kUInt8, {}};
       if (result.state[node].kind == NodeKind::kStorage) {
         const RawStorage& storage = storages_[view.storage];
@@ -93,6 +93,7 @@ class TorchMachine {
         info.shape = raw.shape;
       }
       view.tensor = TensorId(result.tensors.size());
+      result.state.set_view(node, view);
       result.nodes.push_back(node);
       result.tensors.push_back(std::move(info));
     }
@@ -257,11 +258,10 @@ class TorchMachine {
     for (NodeId node = 0; node < size; ++node) {
       const auto found = references.find(node);
       if (found == references.end() || found->second < 2) continue;
-      graph.view(node).object = ++group;
-      for (std::uint32_t copy = 1; copy < found->second; ++copy) {
-        TensorView view = graph.view(node);
-        copies[node].push_back(graph.add_tensor(std::move(view)));
-      }
+      TensorView view = graph.view(node);
+      view.object = ++group;
+      graph.set_view(node, view);
+      for (std::uint32_t copy = 1; copy < found->second; ++copy) copies[node].push_back(graph.add_tensor(view));
     }
     // The first edge keeps the node: copies are handed out from the back once they are one fewer than edges left.
     for_each_tensor_edge([&](NodeId& edge) {
