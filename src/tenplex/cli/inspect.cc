@@ -73,11 +73,7 @@ Result<Summary> summarise(const CheckpointInfo& info, bool list_tensors) {
     summary.bytes += size_bytes(tensor);
     ++summary.tensors_by_dtype[std::string(to_string(tensor.dtype))];
   }
-  if (info.state.root != kNoNode) {
-    TENPLEX_ASSIGN_OR_RETURN(summary.objects, flatten(info.state));
-    std::erase_if(summary.objects,
-                  [&info](const StateLeaf& leaf) { return info.state[leaf.node].kind == NodeKind::kTensor; });
-  }
+  TENPLEX_ASSIGN_OR_RETURN(summary.objects, flatten_objects(info.state));
   if (list_tensors) summary.cuts = cuts_of(info);
   return summary;
 }

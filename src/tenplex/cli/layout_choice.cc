@@ -66,10 +66,8 @@ Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, cons
 
 Result<std::vector<std::string>> object_names(const CheckpointInfo& info) {
   std::vector<std::string> names;
-  if (info.state.root == kNoNode) return names;
-  TENPLEX_ASSIGN_OR_RETURN(const auto leaves, flatten(info.state));
-  for (const StateLeaf& leaf : leaves)
-    if (info.state[leaf.node].kind != NodeKind::kTensor) names.push_back(leaf.name);
+  TENPLEX_ASSIGN_OR_RETURN(auto leaves, flatten_objects(info.state));
+  for (StateLeaf& leaf : leaves) names.push_back(std::move(leaf.name));
   return names;
 }
 

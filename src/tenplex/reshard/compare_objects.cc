@@ -12,10 +12,9 @@ namespace {
 using Leaves = std::map<std::string, NodeId>;
 
 Result<Leaves> object_leaves(const StateGraph& graph) {
-  TENPLEX_ASSIGN_OR_RETURN(const std::vector<StateLeaf> all, flatten(graph));
+  TENPLEX_ASSIGN_OR_RETURN(const std::vector<StateLeaf> objects, flatten_objects(graph));
   Leaves leaves;
-  for (const StateLeaf& leaf : all)
-    if (graph[leaf.node].kind != NodeKind::kTensor) leaves.emplace(leaf.name, leaf.node);
+  for (const StateLeaf& leaf : objects) leaves.emplace(leaf.name, leaf.node);
   return leaves;
 }
 

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tenplex/base/freed_memory.h"
 #include "tenplex/formats/dcp/catalog.h"
 #include "tenplex/formats/dcp/dcp_format.h"
 #include "tenplex/formats/dcp/item_locator.h"
@@ -113,9 +114,9 @@ Result<void> DcpReader::load() {
   if (!tables) return std::move(tables).error();
   TENPLEX_TRY(load_side_file());
   drop_repeated(side_.repeated, &*tables);
-  if (is_flat(*tables, side_)) tables->forget_tree();
   auto catalog = build_catalog(*tables, pool_).with_context(std::string(kMetadataName));
   if (!catalog) return std::move(catalog).error();
+  tables->forget_chunks();
   info_.format = "dcp";
   info_.detail = fmt::format("PyTorch Distributed Checkpoint{}{}, {} data files", tables->version.empty() ? "" : " ",
                              tables->version, catalog->files.size());
@@ -124,6 +125,8 @@ Result<void> DcpReader::load() {
   StateInput input{*tables, *catalog, pool_, side_, options_.max_metadata_bytes};
   TENPLEX_ASSIGN_OR_RETURN(BuiltState built, build_state(input));
   info_.state = std::move(built.graph);
+  tables = MetadataTables{};
+  give_back_freed_memory();
   info_.tensors = std::move(catalog->tensors);
   info_.chunks = std::move(catalog->chunks);
   info_.files = std::move(catalog->files);

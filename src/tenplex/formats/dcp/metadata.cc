@@ -56,11 +56,11 @@ class Joiner {
 Result<void> Joiner::add_tensor(NodeId name, TensorRow* row) {
   if (std::exchange(row->taken, true)) return corrupt("shares its metadata object with another tensor");
   const PropertiesRow& properties = hooks_.properties[row->properties];
-  const Node& dtype_node = tables_.document[properties.dtype];
-  const std::string_view dtype_name = dtype_node.text;
+  const std::optional<std::string_view> global = tables_.document.global(properties.dtype);
+  const std::string_view dtype_name = global ? *global : tables_.document.text(properties.dtype).value_or("");
   constexpr std::string_view kPrefix = "torch\n";
   std::optional<DType> dtype;
-  if (dtype_node.kind == NodeKind::kGlobal && dtype_name.starts_with(kPrefix)) {
+  if (global && dtype_name.starts_with(kPrefix)) {
     dtype = parse_dtype(dtype_name.substr(kPrefix.size()));
   }
   if (!dtype) {
@@ -187,11 +187,9 @@ Result<void> join(MetadataHooks& hooks, MetadataTables* tables) {
   const NodeId storage_data = tables->document.find(state, "storage_data");
   TENPLEX_TRY(joiner.name_tensors(state_dict_metadata));
   TENPLEX_TRY(joiner.join_items(storage_data));
-  tables->planner_data = tables->document.find(state, "planner_data");
+  tables->paths.load(tables->document, tables->document.find(state, "planner_data"));
   if (const auto version = tables->document.text(tables->document.find(state, "version"))) tables->version = *version;
-  // What the tables hold now is not needed twice.
-  for (const NodeId dict : {state_dict_metadata, storage_data})
-    if (dict != tables->planner_data) tables->document.graph()[dict].children = {};
+  tables->document.graph() = StateGraph();  // what it held is in the tables
   return {};
 }
 

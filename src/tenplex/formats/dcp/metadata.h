@@ -7,7 +7,9 @@
 //
 //   state_dict_metadata ─► tensors (name, dtype, shape, a run of chunks), byte_items
 //   storage_data        ─► items (file, offset, length), joined to their chunk or byte item
-//   planner_data        ─► left in the document as it is
+//   planner_data        ─► paths
+//
+// Of the document, only the atoms stay.
 //
 // What is checked here: types, names that repeat, and that every chunk has one item. What the numbers say is checked by
 // the catalog (catalog.h). Source: torch/distributed/checkpoint/{metadata,filesystem}.py; docs/formats/dcp.md.
@@ -22,6 +24,7 @@
 #include "tenplex/base/paged_list.h"
 #include "tenplex/base/result.h"
 #include "tenplex/formats/dcp/dims_pool.h"
+#include "tenplex/formats/dcp/planned_paths.h"
 #include "tenplex/formats/pickle/pickle_document.h"
 #include "tenplex/io/byte_source.h"
 #include "tenplex/ptc/dtype.h"
@@ -64,14 +67,15 @@ struct MetadataTables {
   PagedList<ChunkRecord> chunks;
   std::vector<ByteRecord> byte_items;
   PagedList<ItemRecord> items;
-  NodeId planner_data = kNoNode;
+  PlannedPaths paths;
   std::string version;                ///< of DCP, empty where the file does not say
   std::vector<std::string> problems;  ///< odd but readable
 
-  /// Drops planner_data and all else that is not in a table.
-  void forget_tree() {
-    document.graph() = StateGraph();
-    planner_data = kNoNode;
+  /// Drops the chunks and items, once they are in a catalog.
+  void forget_chunks() {
+    dims = {};
+    chunks = {};
+    items = {};
   }
   /// Text of an atom that a record refers to.
   std::string_view text(NodeId atom) const { return *document.text(atom); }

@@ -104,7 +104,7 @@ Result<PickleReplacement> MetadataHooks::tensor_properties(const Document& docum
   }
   if (!is_atom(row.dtype)) return wrong_field("TensorProperties", "dtype", "a torch dtype");
   if (!is_atom(row.layout) && !is_token(row.layout)) row.layout = kNoNode;
-  row.requires_grad = document.kind(requires_grad) == NodeKind::kBool && document[requires_grad].boolean;
+  row.requires_grad = document.boolean(requires_grad).value_or(false);
   const auto [place, added] = properties_rows_.try_emplace(row, static_cast<std::uint32_t>(properties.size()));
   if (added) properties.push_back(row);
   return make_token(TokenKind::kProperties, place->second);

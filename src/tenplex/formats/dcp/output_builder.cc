@@ -69,7 +69,7 @@ Result<void> OutputBuilder::find_leaves() {
       out.path = leaf.path;
       const bool is_tensor = graph[leaf.node].kind == NodeKind::kTensor;
       if (is_tensor) {
-        const TensorView& view = graph.view(leaf.node);
+        const TensorView view = graph.view(leaf.node);
         out.is_tensor = true;
         out.tensor = view.tensor;
         out.requires_grad = view.requires_grad;

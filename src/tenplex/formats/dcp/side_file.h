@@ -64,10 +64,16 @@ bool is_plain_tree(const CheckpointInfo& info);
 Result<EncodedState> encode_skeleton(const CheckpointInfo& info, std::span<const TensorInfo> tensors,
                                      std::span<const StateLeaf> leaves);
 
+/// A leaf of the tree that the names lead to, for restore_skeleton().
+struct SkeletonLeaf {
+  std::string_view name;
+  NodeId node = kNoNode;
+};
+
 /// The skeleton with `leaves` (by name) put back: adds to `*graph`, returns the new root.
 /// Errors: corrupt if the skeleton names a leaf that is not there.
 Result<NodeId> restore_skeleton(const SideFile& side, std::span<const TensorInfo> tensors,
-                                std::span<const StateLeaf> leaves, StateGraph* graph);
+                                std::span<const SkeletonLeaf> leaves, StateGraph* graph);
 
 /// Appends all nodes of `from` to `*graph`; node i becomes the returned id + i. Views are kept as they are.
 NodeId graft(const StateGraph& from, StateGraph* graph);

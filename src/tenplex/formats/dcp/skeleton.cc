@@ -117,7 +117,7 @@ std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<
   }
   std::vector<InnerView> shared;
   for (const NodeId id : inner) {
-    const TensorView& view = graph.view(id);
+    const TensorView view = graph.view(id);
     if (leaf_of_storage.at(view.storage) == kShared) shared.push_back({info.tensors[view.tensor.index()].name, view});
   }
   return shared;
@@ -205,7 +205,7 @@ Result<EncodedState> encode_skeleton(const CheckpointInfo& info, std::span<const
 }
 
 Result<NodeId> restore_skeleton(const SideFile& side, std::span<const TensorInfo> tensors,
-                                std::span<const StateLeaf> leaves, StateGraph* graph) {
+                                std::span<const SkeletonLeaf> leaves, StateGraph* graph) {
   StateJsonSource source;
   source.tensors = tensors;
   source.read_object = [&](const ObjectFile& file) -> Result<std::string> {
@@ -218,7 +218,7 @@ Result<NodeId> restore_skeleton(const SideFile& side, std::span<const TensorInfo
   TENPLEX_ASSIGN_OR_RETURN(const StateGraph skeleton, decode_state(json, source));
   if (skeleton.root == kNoNode) return corrupt("the state has no root");
   std::unordered_map<std::string_view, NodeId> node_of;
-  for (const StateLeaf& leaf : leaves) node_of.emplace(leaf.name, leaf.node);
+  for (const SkeletonLeaf& leaf : leaves) node_of.emplace(leaf.name, leaf.node);
   const NodeId base = graft(skeleton, graph);
   // Placeholders give way to what they stand for.
   std::unordered_map<NodeId, NodeId> replaced;

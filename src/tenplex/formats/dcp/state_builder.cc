@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tenplex/formats/dcp/stored_item.h"
+#include "tenplex/formats/state/unflattener.h"
 
 namespace tenplex::dcp {
 namespace {
@@ -18,7 +19,11 @@ constexpr std::uint32_t kFirstInnerStorage = 0x80000000;
 class StateBuilder {
  public:
   explicit StateBuilder(const StateInput& input)
-      : in_(input), tables_(input.tables), next_storage_(kFirstInnerStorage) {}
+      : in_(input),
+        tables_(input.tables),
+        has_skeleton_(!input.side.side.state_json.empty()),
+        next_storage_(kFirstInnerStorage),
+        unflattener_(built_.graph, tables_.tensors.size() + tables_.byte_items.size()) {}
 
   Result<BuiltState> run();
 
@@ -36,8 +41,9 @@ class StateBuilder {
     return records_[index];
   }
   void index_names();
-  Result<std::vector<PathStep>> path_of(NodeId node) const;
-  Result<void> add_leaf(NodeId name, std::vector<PathStep> path);
+  Result<void> add_planned(std::size_t path);
+  Result<void> add_at_top(NodeId name);
+  Result<void> add_leaf(NodeId name);
   Result<NodeId> tensor_node(std::uint32_t index);
   Result<NodeId> object_node(std::uint32_t index);
   Result<void> adopt_tensors(const StoredItem& item, const ItemRange& range, NodeId base);
@@ -47,33 +53,17 @@ class StateBuilder {
   const StateInput& in_;
   const MetadataTables& tables_;
   std::vector<Record> records_;
-  std::vector<StateLeaf> leaves_;
+  bool has_skeleton_;
+  std::vector<SkeletonLeaf> leaves_;  // for the skeleton
+  std::vector<PathStep> path_;        // of the leaf at hand
   std::uint32_t next_storage_;
   BuiltState built_;
+  Unflattener unflattener_;
 };
 
 void StateBuilder::index_names() {
   for (std::uint32_t i = 0; i < tables_.tensors.size(); ++i) record(tables_.tensors[i].name) = {Kind::kTensor, i};
   for (std::uint32_t i = 0; i < tables_.byte_items.size(); ++i) record(tables_.byte_items[i].name) = {Kind::kObject, i};
-}
-
-Result<std::vector<PathStep>> StateBuilder::path_of(NodeId node) const {
-  std::vector<PathStep> path;
-  const std::optional<NodeKind> kind = tables_.document.kind(node);
-  if (kind != NodeKind::kTuple && kind != NodeKind::kList) return corrupt("its path in planner_data is no tuple");
-  for (const NodeId id : tables_.document.children(node)) {
-    PathStep step;
-    if (const std::optional<std::string_view> key = tables_.document.text(id)) {
-      step.key = *key;
-    } else if (const std::optional<std::int64_t> index = tables_.document.integer(id); index && *index >= 0) {
-      step.is_index = true;
-      step.index = *index;
-    } else {
-      return corrupt("its path in planner_data has a step that is neither text nor an index");
-    }
-    path.push_back(std::move(step));
-  }
-  return path;
 }
 
 Result<NodeId> StateBuilder::tensor_node(std::uint32_t index) {
@@ -98,9 +88,10 @@ Result<void> StateBuilder::adopt_tensors(const StoredItem& item, const ItemRange
     const NodeKind kind = built_.graph[id].kind;
     if (kind == NodeKind::kStorage) return unsupported("it holds a bare torch storage");
     if (kind != NodeKind::kTensor) continue;
-    TensorView& view = built_.graph.view(id);
+    TensorView view = built_.graph.view(id);
     view.storage += next_storage_;
     view.tensor = TensorId(first + view.tensor.index());
+    built_.graph.set_view(id, view);
   }
   next_storage_ += static_cast<std::uint32_t>(item.storages.size());
   return {};
@@ -115,41 +106,40 @@ Result<NodeId> StateBuilder::object_node(std::uint32_t index) {
   return base + item.pickle.state.root;
 }
 
-Result<void> StateBuilder::add_leaf(NodeId name, std::vector<PathStep> path) {
+// At path_.
+Result<void> StateBuilder::add_leaf(NodeId name) {
   const Record found = std::exchange(record(name), {Kind::kDone, 0});
   if (found.kind == Kind::kNone || found.kind == Kind::kDone) return {};
-  StateLeaf leaf;
-  leaf.name = tables_.text(name);
-  leaf.path = std::move(path);
-  TENPLEX_ASSIGN_OR_RETURN(leaf.node,
+  TENPLEX_ASSIGN_OR_RETURN(const NodeId node,
                            found.kind == Kind::kTensor ? tensor_node(found.index) : object_node(found.index));
-  leaves_.push_back(std::move(leaf));
+  if (!has_skeleton_) return unflattener_.place(path_, node);
+  leaves_.push_back({tables_.text(name), node});
   return {};
+}
+
+Result<void> StateBuilder::add_planned(std::size_t path) {
+  TENPLEX_TRY(tables_.paths.read(path, tables_.document, &path_));
+  return add_leaf(tables_.paths.name(path));
+}
+
+Result<void> StateBuilder::add_at_top(NodeId name) {
+  path_.assign(1, PathStep{});
+  path_[0].key = tables_.text(name);
+  return add_leaf(name);
 }
 
 // In the order of planner_data, which is that of the tree; then what it does not name, at the top.
 Result<void> StateBuilder::add_leaves() {
-  const std::span<const NodeId> pairs = tables_.document.kind(tables_.planner_data) == NodeKind::kDict
-                                            ? tables_.document.children(tables_.planner_data)
-                                            : std::span<const NodeId>();
-  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-    if (!is_atom(pairs[i]) || tables_.document.kind(pairs[i]) != NodeKind::kString) continue;
-    const auto context = [&] { return fmt::format("'{}'", tables_.text(pairs[i])); };
-    auto path = path_of(pairs[i + 1]);
-    if (!path) return std::move(path).error().with_context(context());
-    if (auto added = add_leaf(pairs[i], std::move(*path)); !added) {
-      return std::move(added).error().with_context(context());
-    }
-  }
-  const auto add_at_top = [&](NodeId name) -> Result<void> {
-    std::vector<PathStep> path(1);
-    path[0].key = tables_.text(name);
-    auto added = add_leaf(name, std::move(path));
-    if (!added) return std::move(added).error().with_context(fmt::format("'{}'", tables_.text(name)));
-    return {};
+  const auto named = [&](NodeId name, Result<void> added) -> Result<void> {
+    if (added) return {};
+    return std::move(added).error().with_context(fmt::format("'{}'", tables_.text(name)));
   };
-  for (const TensorRecord& tensor : tables_.tensors) TENPLEX_TRY(add_at_top(tensor.name));
-  for (const ByteRecord& object : tables_.byte_items) TENPLEX_TRY(add_at_top(object.name));
+  for (std::size_t path = 0; path < tables_.paths.size(); ++path) {
+    const NodeId name = tables_.paths.name(path);
+    if (tables_.document.kind(name) == NodeKind::kString) TENPLEX_TRY(named(name, add_planned(path)));
+  }
+  for (const TensorRecord& tensor : tables_.tensors) TENPLEX_TRY(named(tensor.name, add_at_top(tensor.name)));
+  for (const ByteRecord& object : tables_.byte_items) TENPLEX_TRY(named(object.name, add_at_top(object.name)));
   return {};
 }
 
@@ -160,7 +150,7 @@ Result<void> StateBuilder::name_inner_tensors() {
   std::unordered_map<std::string_view, const TensorView*> views;
   for (const InnerView& inner : in_.side.inner_views) views.emplace(inner.name, &inner.view);
   for (const auto& [node, name] : names) {
-    TensorView& view = built_.graph.view(node);
+    TensorView view = built_.graph.view(node);
     if (view.tensor.index() < first) continue;
     TensorInfo& tensor = built_.inner[view.tensor.index() - first].tensor;
     tensor.name = name;
@@ -173,6 +163,7 @@ Result<void> StateBuilder::name_inner_tensors() {
     view.offset = found->second->offset;
     view.strides = found->second->strides;
     view.object = found->second->object;
+    built_.graph.set_view(node, view);
   }
   return {};
 }
@@ -181,8 +172,8 @@ Result<BuiltState> StateBuilder::run() {
   if (is_flat(tables_, in_.side)) return std::move(built_);
   index_names();
   TENPLEX_TRY(add_leaves());
-  if (in_.side.side.state_json.empty()) {
-    TENPLEX_ASSIGN_OR_RETURN(built_.graph.root, unflatten(built_.graph, leaves_));
+  if (!has_skeleton_) {
+    built_.graph.root = unflattener_.finish();
   } else {
     TENPLEX_ASSIGN_OR_RETURN(built_.graph.root,
                              restore_skeleton(in_.side, in_.catalog.tensors, leaves_, &built_.graph));
@@ -198,11 +189,8 @@ bool is_flat(const MetadataTables& tables, const SideFile& side) {
   for (const TensorRecord& tensor : tables.tensors) {
     if (tensor.requires_grad) return false;
   }
-  const std::span<const NodeId> pairs = tables.document.children(tables.planner_data);
-  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-    const std::span<const NodeId> path = tables.document.children(pairs[i + 1]);
-    if (path.size() != 1 || path[0] != pairs[i]) return false;
-  }
+  for (std::size_t path = 0; path < tables.paths.size(); ++path)
+    if (!tables.paths.is_own_name(path)) return false;
   return true;
 }
 

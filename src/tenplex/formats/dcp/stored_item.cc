@@ -105,7 +105,7 @@ Result<void> keep_frame(const ItemSource& source, const ZipArchive& archive, std
 }  // namespace
 
 ChunkLocation StoredItem::location(std::size_t index) const {
-  const TensorView& view = pickle.state.view(pickle.nodes[index]);
+  const TensorView view = pickle.state.view(pickle.nodes[index]);
   const CheckedRange& range = storages[view.storage];
   ChunkLocation location{range.begin, view.strides, std::nullopt};
   // The offset of an empty view may be anything.

@@ -101,23 +101,25 @@ std::vector<TensorId> find_aliases(const CheckpointInfo& source, const Collectio
   const std::size_t count = target.tensors().size();
   std::vector<TensorId> same(count);
   for (std::size_t index = 0; index < count; ++index) same[index] = TensorId(index);
-  std::vector<const TensorView*> views;
+  std::vector<NodeId> nodes;
   const StateGraph& graph = source.state;
   for (NodeId id = 0; graph.root != kNoNode && id < graph.size(); ++id)
-    if (graph[id].kind == NodeKind::kTensor && graph.view(id).tensor.index() < count) views.push_back(&graph.view(id));
+    if (graph[id].kind == NodeKind::kTensor && graph.view(id).tensor.index() < count) nodes.push_back(id);
   const auto key = [&](const TensorView& view) {
     const TensorInfo& tensor = source.tensors[view.tensor.index()];
     return std::tuple(view.storage, view.offset, tensor.dtype, tensor.shape, view.strides,
                       target.tensors()[view.tensor.index()].dtype, target.geometry_key(view.tensor));
   };
-  std::sort(views.begin(), views.end(), [&](const TensorView* a, const TensorView* b) {
-    const auto key_a = key(*a);
-    const auto key_b = key(*b);
-    return key_a < key_b || (!(key_b < key_a) && a->tensor < b->tensor);
+  std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) {
+    const TensorView view_a = graph.view(a);
+    const TensorView view_b = graph.view(b);
+    const auto key_a = key(view_a);
+    const auto key_b = key(view_b);
+    return key_a < key_b || (!(key_b < key_a) && view_a.tensor < view_b.tensor);
   });
-  for (std::size_t index = 1; index < views.size(); ++index) {
-    const TensorView& before = *views[index - 1];
-    const TensorView& view = *views[index];
+  for (std::size_t index = 1; index < nodes.size(); ++index) {
+    const TensorView before = graph.view(nodes[index - 1]);
+    const TensorView view = graph.view(nodes[index]);
     if (key(before) == key(view) && volume(source.tensors[view.tensor.index()].shape) > 0)
       same[view.tensor.index()] = same[before.tensor.index()];
   }

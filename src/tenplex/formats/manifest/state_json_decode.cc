@@ -376,8 +376,12 @@ class StateDecoder {
     std::uint32_t next = 0;
     for (const NodeId id : views_)
       if (graph_.view(id).storage != kUnnamedStorage) next = std::max(next, graph_.view(id).storage + 1);
-    for (const NodeId id : views_)
-      if (graph_.view(id).storage == kUnnamedStorage) graph_.view(id).storage = next++;
+    for (const NodeId id : views_) {
+      TensorView view = graph_.view(id);
+      if (view.storage != kUnnamedStorage) continue;
+      view.storage = next++;
+      graph_.set_view(id, view);
+    }
   }
 
   JsonReader& json_;

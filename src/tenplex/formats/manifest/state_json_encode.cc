@@ -177,7 +177,7 @@ class StateEncoder {
 
   /// ["T", name, flags?, storage, offset, strides, object?]: the last four only where they say something.
   Result<void> view(NodeId id) {
-    const TensorView& view = graph_.view(id);
+    const TensorView view = graph_.view(id);
     const TensorInfo& tensor = tensors_[view.tensor.index()];
     if (find_invalid_utf8(tensor.name) != std::string_view::npos)
       return unsupported(fmt::format("tensor '{}': the name is not UTF-8 text", tensor.name));
@@ -203,7 +203,7 @@ class StateEncoder {
     PickleWriteOptions pickle;
     pickle.protocol = 4;
     pickle.tensor = [this](PickleWriter& writer, const StateGraph& graph, NodeId node) {
-      const TensorView& view = graph.view(node);
+      const TensorView view = graph.view(node);
       return write_tensor_reference(writer, graph[node].kind, view, tensors_[view.tensor.index()].name);
     };
     auto bytes = write_pickle(graph_, id, pickle);

@@ -53,7 +53,7 @@ TEST(StateJson, DecodesTheDocumentedExample) {
   ASSERT_EQ(root.kind, NodeKind::kDict);
   ASSERT_EQ(root.children.size(), 4U);
   EXPECT_EQ((*graph)[root.children[0]].text, "w");
-  const TensorView& view = graph->view(root.children[1]);
+  const TensorView view = graph->view(root.children[1]);
   EXPECT_EQ(view.tensor, TensorId(0));
   EXPECT_EQ(view.strides, (Dims{3, 1}));
   EXPECT_TRUE(view.requires_grad && view.parameter);

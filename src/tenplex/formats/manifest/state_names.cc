@@ -57,11 +57,6 @@ std::optional<Dims> read_dims(const PickleDocument& document, NodeId tuple) {
   return dims;
 }
 
-std::optional<bool> read_bool(const PickleDocument& document, NodeId id) {
-  if (document.kind(id) != NodeKind::kBool) return std::nullopt;
-  return document[id].boolean;
-}
-
 }  // namespace
 
 std::string_view tag_of(NodeKind kind) {
@@ -121,8 +116,8 @@ Result<TensorReference> read_tensor_reference(const PickleDocument& document, No
   const auto storage = document.integer(parts[2]);
   const auto offset = document.integer(parts[3]);
   const auto strides = read_dims(document, parts[4]);
-  const auto requires_grad = read_bool(document, parts[5]);
-  const auto parameter = read_bool(document, parts[6]);
+  const auto requires_grad = document.boolean(parts[5]);
+  const auto parameter = document.boolean(parts[6]);
   const auto object = document.integer(parts[7]);
   if (!kind || (*kind != "tensor" && *kind != "storage") || !name || !storage || *storage < 0 ||
       *storage > kMaxStorageId || !offset || !strides || !requires_grad || !parameter || !object || *object < 0 ||

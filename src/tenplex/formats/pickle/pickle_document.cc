@@ -5,28 +5,16 @@
 #include "tenplex/base/check.h"
 
 namespace tenplex {
-namespace {
-
-Node plain(NodeKind kind, bool boolean = false, std::int64_t integer = 0) {
-  Node node;
-  node.kind = kind;
-  node.boolean = boolean;
-  node.integer = integer;
-  return node;
-}
-
-}  // namespace
-
 PickleDocument::PickleDocument() {
-  atoms_.push_back(plain(NodeKind::kNone));
-  atoms_.push_back(plain(NodeKind::kBool, false));
-  atoms_.push_back(plain(NodeKind::kBool, true));
-  atoms_.push_back(plain(NodeKind::kTuple));
-  for (std::int64_t value = 0; value < 256; ++value) atoms_.push_back(plain(NodeKind::kInt, false, value));
+  atoms_.push_back({});
+  for (const std::uint32_t value : {0U, 1U}) atoms_.push_back({nullptr, value, NodeKind::kBool});
+  atoms_.push_back({nullptr, 0, NodeKind::kTuple});
+  for (std::uint32_t value = 0; value < 256; ++value) atoms_.push_back({nullptr, value, NodeKind::kInt});
 }
 
 NodeId PickleDocument::find_atom(NodeKind kind, std::uint32_t hash, std::string_view text) const {
-  const std::uint32_t atom = table(kind).find(hash, [&](std::uint32_t index) { return atoms_[index].text == text; });
+  const std::uint32_t atom =
+      table(kind).find(hash, [&](std::uint32_t index) { return atoms_[index].text_view() == text; });
   return atom == TextTable::kNone ? kNoNode : fixed_atom(atom);
 }
 
@@ -35,23 +23,35 @@ NodeId PickleDocument::find_text(std::string_view text) const {
 }
 
 NodeId PickleDocument::add_atom(NodeKind kind, std::uint32_t hash, std::string_view text) {
-  TENPLEX_CHECK(atoms_.size() < kNoNode - kFirstAtom);
+  TENPLEX_CHECK(atoms_.size() < kNoNode - kFirstAtom && text.size() <= kMaxAtomText);
   (kind == NodeKind::kGlobal ? globals_ : strings_).add(hash, static_cast<std::uint32_t>(atoms_.size()));
-  Node node;
-  node.kind = kind;
-  node.text = text;
-  atoms_.push_back(std::move(node));
+  atoms_.push_back({texts_.add(text).data(), static_cast<std::uint32_t>(text.size()), kind});
   return fixed_atom(atoms_.size() - 1);
 }
 
-std::optional<std::string_view> PickleDocument::text(NodeId id) const {
-  if (kind(id) != NodeKind::kString) return std::nullopt;
-  return (*this)[id].text;
+std::optional<std::string_view> PickleDocument::text_of(NodeKind wanted, NodeId id) const {
+  if (kind(id) != wanted) return std::nullopt;
+  return is_atom(id) ? atom(id).text_view() : std::string_view(graph_[id].text);
+}
+
+Node PickleDocument::node_of(NodeId id) const {
+  const Atom& from = atom(id);
+  Node node;
+  node.kind = from.kind;
+  if (from.text != nullptr) {
+    node.text = from.text_view();
+  } else if (from.kind == NodeKind::kInt) {
+    node.integer = from.value;
+  } else {
+    node.boolean = from.value != 0;
+  }
+  return node;
 }
 
 bool PickleDocument::is_global(NodeId id, std::string_view module, std::string_view name) const {
-  if (kind(id) != NodeKind::kGlobal) return false;
-  const std::string_view text = (*this)[id].text;
+  const std::optional<std::string_view> found = global(id);
+  if (!found) return false;
+  const std::string_view text = *found;
   return text.size() == module.size() + 1 + name.size() && text.starts_with(module) && text[module.size()] == '\n' &&
          text.ends_with(name);
 }
@@ -61,8 +61,8 @@ bool PickleDocument::is_instance(NodeId id, std::string_view module, std::string
 }
 
 std::span<const NodeId> PickleDocument::children(NodeId id) const {
-  if (!kind(id)) return {};
-  return (*this)[id].children;
+  if (!kind(id) || is_atom(id)) return {};
+  return graph_[id].children;
 }
 
 NodeId PickleDocument::find(NodeId dict, std::string_view key) const {
@@ -91,7 +91,7 @@ Result<StateGraph> PickleDocument::into_graph() && {
   for (NodeId id = 0; id < first; ++id) graph_.for_each_edge(id, relabel);
   relabel(graph_.root);
   if (token) return internal_error("a pickle document with tokens has no plain graph");
-  for (const NodeId atom : used) graph_.add(std::move(atoms_[atom - kFirstAtom]));
+  for (const NodeId id : used) graph_.add(node_of(id));
   return std::move(graph_);
 }
 

@@ -7,11 +7,12 @@
 //   0x80000000 …  tokens: what a hook put in the place of an object; only the hook's owner knows what they mean
 //   0xC0000000 …  atoms: text, globals, None, True, False, (), 0 … 255; each distinct value is stored once
 //
-// operator[] answers for nodes and atoms. into_graph() turns atoms into ordinary nodes and gives a plain StateGraph.
+// The const functions answer for all three. into_graph() turns atoms into ordinary nodes and gives a plain StateGraph.
 //
 // Resource with value-like behaviour: movable. Threads: const calls are safe together.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,6 +20,7 @@
 
 #include "tenplex/base/paged_list.h"
 #include "tenplex/base/result.h"
+#include "tenplex/formats/pickle/text_arena.h"
 #include "tenplex/formats/pickle/text_table.h"
 #include "tenplex/formats/state/state_graph.h"
 
@@ -26,6 +28,8 @@ namespace tenplex {
 
 inline constexpr NodeId kFirstToken = 0x80000000;
 inline constexpr NodeId kFirstAtom = 0xC0000000;
+
+inline constexpr std::size_t kMaxAtomText = 0xffffffff;  ///< bytes
 
 inline bool is_token(NodeId id) { return id >= kFirstToken && id < kFirstAtom; }
 inline bool is_atom(NodeId id) { return id >= kFirstAtom && id != kNoNode; }
@@ -40,23 +44,26 @@ class PickleDocument {
   /// Bytes from the start of the pickle up to and including its STOP.
   std::int64_t end_offset() const { return end_offset_; }
 
-  /// Requires: id is a node or an atom.
-  const Node& operator[](NodeId id) const { return is_atom(id) ? atoms_[id - kFirstAtom] : graph_[id]; }
   /// Kind of a node or atom; nothing for a token and for kNoNode.
   std::optional<NodeKind> kind(NodeId id) const {
     if (id == kNoNode || is_token(id)) return std::nullopt;
-    return (*this)[id].kind;
+    return is_atom(id) ? atom(id).kind : graph_[id].kind;
   }
-  /// The text of a kString, the value of a kInt; nothing for other kinds.
-  std::optional<std::string_view> text(NodeId id) const;
+  /// The text of a kString, "module\nname" of a kGlobal, the value of a kInt or kBool; nothing for other kinds.
+  std::optional<std::string_view> text(NodeId id) const { return text_of(NodeKind::kString, id); }
+  std::optional<std::string_view> global(NodeId id) const { return text_of(NodeKind::kGlobal, id); }
   std::optional<std::int64_t> integer(NodeId id) const {
     if (kind(id) != NodeKind::kInt) return std::nullopt;
-    return (*this)[id].integer;
+    return is_atom(id) ? std::int64_t{atom(id).value} : graph_[id].integer;
+  }
+  std::optional<bool> boolean(NodeId id) const {
+    if (kind(id) != NodeKind::kBool) return std::nullopt;
+    return is_atom(id) ? atom(id).value != 0 : graph_[id].boolean;
   }
   /// Requires: kind is kObject.
   const ObjectParts& object(NodeId id) const { return graph_.object(id); }
   /// Requires: kind is kTensor or kStorage.
-  const TensorView& view(NodeId id) const { return graph_.view(id); }
+  TensorView view(NodeId id) const { return graph_.view(id); }
 
   /// True for the global `module.name`.
   bool is_global(NodeId id, std::string_view module, std::string_view name) const;
@@ -79,14 +86,27 @@ class PickleDocument {
  private:
   friend class PickleMachine;
 
+  // A pickle may have millions, so they are smaller than nodes.
+  struct Atom {
+    const char* text = nullptr;  // in texts_
+    std::uint32_t value = 0;     // of a number; bytes of a text
+    NodeKind kind = NodeKind::kNone;
+
+    std::string_view text_view() const { return {text, value}; }
+  };
+
+  const Atom& atom(NodeId id) const { return atoms_[id - kFirstAtom]; }
+  std::optional<std::string_view> text_of(NodeKind kind, NodeId id) const;
+  Node node_of(NodeId atom) const;
   const TextTable& table(NodeKind kind) const { return kind == NodeKind::kGlobal ? globals_ : strings_; }
   NodeId find_atom(NodeKind kind, std::uint32_t hash, std::string_view text) const;
-  /// Requires: find_atom() finds none.
+  /// Requires: find_atom() finds none; text.size() <= kMaxAtomText.
   NodeId add_atom(NodeKind kind, std::uint32_t hash, std::string_view text);
   NodeId fixed_atom(std::size_t index) const { return kFirstAtom + static_cast<NodeId>(index); }
 
   StateGraph graph_;
-  PagedList<Node> atoms_;
+  PagedList<Atom> atoms_;
+  TextArena texts_;    // of atoms
   TextTable strings_;  // of atoms
   TextTable globals_;
   std::int64_t end_offset_ = 0;

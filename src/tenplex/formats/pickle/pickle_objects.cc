@@ -18,6 +18,7 @@ Result<void> PickleMachine::push_global(std::string module, std::string name) {
     return corrupt("the name of a global has an empty part");
   if (protocol_ < 3) std::tie(module, name) = python3_global(std::move(module), std::move(name));
   const std::string text = fmt::format("{}\n{}", module, name);
+  if (text.size() > kMaxAtomText) return unsupported("the name of a global has 4 GiB or more");
   const std::uint32_t hash = document_.table(NodeKind::kGlobal).hash(text);
   NodeId id = document_.find_atom(NodeKind::kGlobal, hash, text);
   if (id == kNoNode) id = document_.add_atom(NodeKind::kGlobal, hash, text);

@@ -33,16 +33,16 @@ TEST(PickleReader, ReadsNumbersOfEveryOpcode) {
   EXPECT_EQ(document->integer(items[3]), -32768);
   EXPECT_EQ(document->integer(items[4]), 12);
   EXPECT_EQ(document->integer(items[5]), -5);
-  EXPECT_TRUE((*document)[items[6]].boolean);
-  EXPECT_EQ((*document)[items[7]].real, 1.5);
-  EXPECT_EQ((*document)[items[8]].real, -2.5);
+  EXPECT_EQ(document->boolean(items[6]), true);
+  EXPECT_EQ(document->graph()[items[7]].real, 1.5);
+  EXPECT_EQ(document->graph()[items[8]].real, -2.5);
 }
 
 TEST(PickleReader, KeepsIntegersBeyond64BitsAsBytes) {
   const auto document = read("\x80\x02\x8a\x09\0\0\0\0\0\0\0\0\x01."s);  // 2^64
   ASSERT_TRUE(document);
   EXPECT_EQ(document->kind(document->root()), NodeKind::kBigInt);
-  EXPECT_EQ((*document)[document->root()].text, "\0\0\0\0\0\0\0\0\x01"s);
+  EXPECT_EQ(document->graph()[document->root()].text, "\0\0\0\0\0\0\0\0\x01"s);
 }
 
 TEST(PickleReader, SharesWhatTheMemoShares) {
@@ -156,7 +156,7 @@ TEST(PickleReader, HandsPersistentIdsToTheCaller) {
   };
   const auto document = read("\x80\x04\x8c\x03keyQ."s, options);
   ASSERT_TRUE(document);
-  EXPECT_EQ((*document)[document->root()].real, 0.5);
+  EXPECT_EQ(document->graph()[document->root()].real, 0.5);
   EXPECT_EQ(error_of("\x80\x04\x8c\x03keyQ."s).code(), ErrorCode::kUnsupported);
 }
 

@@ -72,6 +72,7 @@ Result<void> PickleMachine::push_text(NodeKind kind, std::string_view text) {
   if (kind == NodeKind::kString) {
     const std::uint32_t hash = document_.table(kind).hash(text);
     if (const NodeId known = document_.find_atom(kind, hash, text); known != kNoNode) return push(known);
+    if (text.size() > kMaxAtomText) return unsupported("a text of 4 GiB or more");
     if (!is_pickle_utf8(text)) return corrupt("text is not UTF-8");
     return push(document_.add_atom(kind, hash, text));
   }

@@ -43,8 +43,8 @@ class Comparison {
   }
 
   bool same_tensor(NodeId a, NodeId b) const {
-    const TensorView& left = a_.view(a);
-    const TensorView& right = b_.view(b);
+    const TensorView left = a_.view(a);
+    const TensorView right = b_.view(b);
     if (left.requires_grad != right.requires_grad || left.parameter != right.parameter) return false;
     const auto left_name = a_names_.find(a);
     const auto right_name = b_names_.find(b);

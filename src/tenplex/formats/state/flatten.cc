@@ -8,6 +8,7 @@
 
 #include <unordered_set>
 
+#include "tenplex/formats/pickle/text_table.h"
 #include "tenplex/formats/state/state_graph.h"
 
 namespace tenplex {
@@ -204,9 +205,37 @@ class Walk {
   std::size_t name_bytes_ = 0;
 };
 
+// Names of leaves, one text after another: a checkpoint may have millions.
+class NameSet {
+ public:
+  /// False if it was there already.
+  bool insert(std::string_view name) {
+    const std::uint32_t hash = table_.hash(name);
+    const auto is_name = [&](std::uint32_t number) { return (*this)[number] == name; };
+    if (table_.find(hash, is_name) != TextTable::kNone) return false;
+    table_.add(hash, static_cast<std::uint32_t>(ends_.size()));
+    texts_ += name;
+    ends_.push_back(texts_.size());
+    return true;
+  }
+
+ private:
+  std::string_view operator[](std::uint32_t number) const {
+    const std::size_t begin = number == 0 ? 0 : ends_[number - 1];
+    return std::string_view(texts_).substr(begin, ends_[number] - begin);
+  }
+
+  TextTable table_;
+  std::string texts_;
+  std::vector<std::size_t> ends_;  // in texts_
+};
+
 class Flattener {
  public:
-  explicit Flattener(const StateGraph& graph) : graph_(graph), walk_(graph), open_lists_(graph) {}
+  enum class Keep : std::uint8_t { kAll, kObjects };
+
+  explicit Flattener(const StateGraph& graph, Keep keep = Keep::kAll)
+      : graph_(graph), keep_(keep), walk_(graph), open_lists_(graph) {}
 
   /// Subscripts of the first leaf of that name. Requires: run() was not called and would find one.
   std::string first_place(const std::string& name) {
@@ -220,7 +249,7 @@ class Flattener {
     TENPLEX_ASSIGN_OR_RETURN(const bool entered, enter(graph_.root));
     if (!entered) {
       const bool tensor = graph_[graph_.root].kind == NodeKind::kTensor;
-      leaves_.push_back({tensor ? "tensor" : "value", {}, graph_.root});
+      if (is_kept(graph_.root)) leaves_.push_back({tensor ? "tensor" : "value", {}, graph_.root});
     }
     while (!walk_.levels.empty()) {
       TENPLEX_ASSIGN_OR_RETURN(const NodeId item, walk_.advance());
@@ -247,23 +276,26 @@ class Flattener {
     return open;
   }
 
+  bool is_kept(NodeId node) const { return keep_ == Keep::kAll || graph_[node].kind != NodeKind::kTensor; }
+
   Result<void> add_leaf(NodeId node) {
     TENPLEX_TRY(walk_.charge_name());
     if (looked_for_ != nullptr && found_.empty() && walk_.name == *looked_for_) found_ = walk_.subscripts();
-    if (!names_.insert(walk_.name).second)
+    if (!names_.insert(walk_.name))
       return unsupported(looked_for_ != nullptr
                              ? std::string()
                              : fmt::format("two entries have the flattened name '{:.100}': {} and {}", walk_.name,
                                            Flattener(graph_).first_place(walk_.name), walk_.subscripts()));
-    leaves_.push_back({walk_.name, walk_.path, node});
+    if (is_kept(node)) leaves_.push_back({walk_.name, walk_.path, node});
     return {};
   }
 
   const StateGraph& graph_;
+  Keep keep_;
   Walk walk_;
   OpenLists open_lists_;
   std::vector<StateLeaf> leaves_;
-  std::unordered_set<std::string> names_;
+  NameSet names_;
   const std::string* looked_for_ = nullptr;
   std::string found_;
 };
@@ -373,6 +405,10 @@ class TensorNamer {
 }  // namespace
 
 Result<std::vector<StateLeaf>> flatten(const StateGraph& graph) { return Flattener(graph).run(); }
+
+Result<std::vector<StateLeaf>> flatten_objects(const StateGraph& graph) {
+  return Flattener(graph, Flattener::Keep::kObjects).run();
+}
 
 Result<std::vector<std::pair<NodeId, std::string>>> tensor_names(const StateGraph& graph) {
   if (graph.root == kNoNode) return std::vector<std::pair<NodeId, std::string>>{};

@@ -95,6 +95,31 @@ TEST(Flatten, RefusesNestingThatPythonCouldNotWrite) {
   EXPECT_EQ(flatten(graph).error().code(), ErrorCode::kUnsupported);
 }
 
+TEST(FlattenObjects, LeavesTensorsOut) {
+  StateGraph graph;
+  const NodeId step = graph.add_int(7);
+  graph.root = graph.add_dict(
+      {text(graph, "w"), graph.add_tensor({}), text(graph, "o"), graph.add_dict({text(graph, "step"), step})});
+  const auto leaves = flatten_objects(graph);
+  ASSERT_TRUE(leaves) << leaves.error().to_string();
+  ASSERT_EQ(leaves->size(), 1U);
+  EXPECT_EQ(leaves->front().name, "o.step");
+  EXPECT_EQ(leaves->front().node, step);
+}
+
+TEST(FlattenObjects, RefusesTwoTensorsOfOneName) {
+  StateGraph graph;
+  graph.root = graph.add_dict({text(graph, "a.b"), graph.add_tensor({}), text(graph, "a"),
+                               graph.add_dict({text(graph, "b"), graph.add_tensor({})})});
+  EXPECT_EQ(flatten_objects(graph).error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(FlattenObjects, FindsNoneWithoutTree) {
+  const auto leaves = flatten_objects(StateGraph());
+  ASSERT_TRUE(leaves);
+  EXPECT_TRUE(leaves->empty());
+}
+
 TEST(TensorNames, ReachIntoTuplesAndObjects) {
   StateGraph graph;
   const NodeId in_tuple = graph.add_tensor({});

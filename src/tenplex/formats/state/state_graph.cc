@@ -75,11 +75,47 @@ NodeId StateGraph::add_dict(std::vector<NodeId> keys_and_values) {
   return add(std::move(node));
 }
 
-NodeId StateGraph::add_tensor(TensorView view) {
+StateGraph::PackedView StateGraph::pack(const TensorView& view) {
+  constexpr std::size_t kMaxStrides = std::size_t{1} << 30;
+  const auto next = static_cast<std::uint32_t>(strides_.size());
+  const auto [row, added] = strides_rows_.try_emplace(view.strides, next);
+  if (added) {
+    TENPLEX_CHECK(strides_.size() < kMaxStrides);
+    strides_.push_back(view.strides);
+  }
+  PackedView packed;
+  packed.offset = view.offset;
+  packed.tensor = view.tensor;
+  packed.storage = view.storage;
+  packed.object = view.object;
+  packed.strides = row->second & (kMaxStrides - 1);
+  packed.requires_grad = view.requires_grad ? 1 : 0;
+  packed.parameter = view.parameter ? 1 : 0;
+  return packed;
+}
+
+TensorView StateGraph::view(NodeId id) const {
+  const PackedView& packed = views_[static_cast<std::size_t>(nodes_[id].integer)];
+  TensorView view;
+  view.tensor = packed.tensor;
+  view.storage = packed.storage;
+  view.offset = packed.offset;
+  view.strides = strides_[packed.strides];
+  view.requires_grad = packed.requires_grad != 0;
+  view.parameter = packed.parameter != 0;
+  view.object = packed.object;
+  return view;
+}
+
+void StateGraph::set_view(NodeId id, const TensorView& view) {
+  views_[static_cast<std::size_t>(nodes_[id].integer)] = pack(view);
+}
+
+NodeId StateGraph::add_tensor(const TensorView& view) {
   Node node;
   node.kind = NodeKind::kTensor;
   node.integer = static_cast<std::int64_t>(views_.size());
-  views_.push_back(std::move(view));
+  views_.push_back(pack(view));
   return add(std::move(node));
 }
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -103,7 +104,7 @@ class StateGraph {
   NodeId add_list(std::vector<NodeId> items);
   NodeId add_tuple(std::vector<NodeId> items);
   NodeId add_dict(std::vector<NodeId> keys_and_values);
-  NodeId add_tensor(TensorView view);
+  NodeId add_tensor(const TensorView& view);
   NodeId add_global(std::string_view module, std::string_view name);
   NodeId add_object(ObjectParts parts);
 
@@ -111,8 +112,8 @@ class StateGraph {
   const Node& operator[](NodeId id) const { return nodes_[id]; }
   Node& operator[](NodeId id) { return nodes_[id]; }
   /// Requires: kind is kTensor or kStorage.
-  const TensorView& view(NodeId id) const { return views_[static_cast<std::size_t>(nodes_[id].integer)]; }
-  TensorView& view(NodeId id) { return views_[static_cast<std::size_t>(nodes_[id].integer)]; }
+  TensorView view(NodeId id) const;
+  void set_view(NodeId id, const TensorView& view);
   /// Requires: kind is kObject.
   const ObjectParts& object(NodeId id) const { return objects_[static_cast<std::size_t>(nodes_[id].integer)]; }
   ObjectParts& object(NodeId id) { return objects_[static_cast<std::size_t>(nodes_[id].integer)]; }
@@ -144,6 +145,18 @@ class StateGraph {
   bool is_instance(NodeId id, std::string_view module, std::string_view name) const;
 
  private:
+  struct PackedView {
+    std::int64_t offset;
+    TensorId tensor;
+    std::uint32_t storage;
+    std::uint32_t object;
+    std::uint32_t strides : 30;  // in strides_
+    std::uint32_t requires_grad : 1;
+    std::uint32_t parameter : 1;
+  };
+
+  PackedView pack(const TensorView& view);
+
   template <typename Graph, typename Visit>
   static void visit_edges(Graph& graph, NodeId id, Visit& visit) {
     for (auto& child : graph.nodes_[id].children) visit(child);
@@ -158,7 +171,9 @@ class StateGraph {
   }
 
   std::vector<Node> nodes_;
-  std::vector<TensorView> views_;
+  std::vector<PackedView> views_;
+  std::vector<Dims> strides_;                   // of views, each once: many tensors have the same
+  std::map<Dims, std::uint32_t> strides_rows_;  // in strides_
   std::vector<ObjectParts> objects_;
 };
 
@@ -186,6 +201,9 @@ struct StateLeaf {
 /// of such, for two leaves of the same name, and for shared containers that expand to far more leaves than there are
 /// nodes; the message names the path.
 Result<std::vector<StateLeaf>> flatten(const StateGraph& graph);
+
+/// Those of flatten() that are no tensors. Errors: as flatten(), for the whole tree.
+Result<std::vector<StateLeaf>> flatten_objects(const StateGraph& graph);
 
 /// A name for every tensor and bare storage below the root: its leaf's name, extended by the way to it where the leaf
 /// is a tuple or an object ("opt.betas.1", "args.state.w"), with "#2", "#3", … appended where a name is taken. A tensor

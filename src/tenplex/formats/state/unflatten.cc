@@ -4,102 +4,93 @@
 // Source: torch/distributed/checkpoint/_traverse.py (set_element).
 #include <fmt/format.h>
 
-#include <map>
-
-#include "tenplex/formats/state/state_graph.h"
+#include "tenplex/formats/state/unflattener.h"
 
 namespace tenplex {
-namespace {
 
-class Unflattener {
- public:
-  Unflattener(StateGraph& graph, std::size_t leaves) : graph_(graph), fill_left_(65536 + 16 * leaves) {}
+NodeId Unflattener::new_container(bool list) {
+  const NodeId node = list ? graph_.add_list({}) : graph_.add_dict({});
+  containers_.resize(node + 1, false);
+  containers_[node] = true;
+  return node;
+}
 
-  Result<NodeId> run(std::span<const StateLeaf> leaves) {
-    const bool list = !leaves.empty() && !leaves[0].path.empty() && leaves[0].path[0].is_index;
-    const NodeId root = new_container(list);
-    for (const StateLeaf& leaf : leaves) TENPLEX_TRY(place(root, leaf).with_context(fmt::format("'{}'", leaf.name)));
-    return root;
-  }
-
- private:
-  NodeId new_container(bool list) {
-    const NodeId node = list ? graph_.add_list({}) : graph_.add_dict({});
-    containers_.emplace(node, list);
-    return node;
-  }
-
-  Result<void> place(NodeId root, const StateLeaf& leaf) {
-    if (leaf.path.empty()) return corrupt("a leaf has an empty path");
-    NodeId container = root;
-    for (std::size_t step = 0; step < leaf.path.size(); ++step) {
-      const bool last = step + 1 == leaf.path.size();
-      TENPLEX_ASSIGN_OR_RETURN(const std::size_t slot, find_slot(container, leaf.path[step]));
-      const NodeId found = graph_[container].children[slot];
-      if (last) {
-        if (found != kNoNode) return corrupt("two leaves claim the same place in the tree");
-        graph_[container].children[slot] = leaf.node;
-        break;
-      }
-      NodeId next = found;
-      if (found == kNoNode) {
-        next = new_container(leaf.path[step + 1].is_index);
-        graph_[container].children[slot] = next;
-      } else if (!containers_.contains(found)) {
-        return corrupt("a leaf lies below another leaf");
-      }
-      container = next;
+Result<void> Unflattener::place(std::span<const PathStep> path, NodeId leaf) {
+  if (path.empty()) return corrupt("a leaf has an empty path");
+  if (root_ == kNoNode) root_ = new_container(path[0].is_index);
+  NodeId container = root_;
+  for (std::size_t step = 0; step < path.size(); ++step) {
+    const bool last = step + 1 == path.size();
+    TENPLEX_ASSIGN_OR_RETURN(const std::size_t slot, find_slot(container, path[step]));
+    const NodeId found = graph_[container].children[slot];
+    if (last) {
+      if (found != kNoNode) return corrupt("two leaves claim the same place in the tree");
+      graph_[container].children[slot] = leaf;
+      break;
     }
-    return {};
-  }
-
-  // Index into the container's children of the step's value; kNoNode is there until it is filled.
-  Result<std::size_t> find_slot(NodeId container, const PathStep& step) {
-    if (containers_.at(container) != step.is_index) return corrupt("the tree mixes keys and indexes in one container");
-    std::vector<NodeId>& children = graph_[container].children;
-    if (!step.is_index) {
-      const auto [found, added] = keys_.try_emplace({container, step.key}, children.size() + 1);
-      if (added) {
-        const NodeId key = graph_.add_string(step.key);
-        graph_[container].children.insert(graph_[container].children.end(), {key, kNoNode});
-      }
-      return found->second;
+    NodeId next = found;
+    if (found == kNoNode) {
+      next = new_container(path[step + 1].is_index);
+      graph_[container].children[slot] = next;
+    } else if (!is_container(found)) {
+      return corrupt("a leaf lies below another leaf");
     }
-    const auto index = static_cast<std::size_t>(step.index);
-    if (step.index < 0 || (index >= children.size() && index - children.size() > fill_left_))
-      return corrupt(fmt::format("list index {} is out of all proportion", step.index));
-    if (index >= children.size()) {
-      fill_left_ -= index - children.size();
-      children.resize(index + 1, kNoNode);
-    }
-    return index;
+    container = next;
   }
+  return {};
+}
 
-  StateGraph& graph_;
-  std::size_t fill_left_;
-  std::map<NodeId, bool> containers_;  // made here; true = list
-  std::map<std::pair<NodeId, std::string>, std::size_t> keys_;
+// Index into the container's children of the step's value; kNoNode is there until it is filled.
+Result<std::size_t> Unflattener::find_slot(NodeId container, const PathStep& step) {
+  const bool list = graph_[container].kind == NodeKind::kList;
+  if (list != step.is_index) return corrupt("the tree mixes keys and indexes in one container");
+  if (!step.is_index) return find_key(container, step.key);
+  std::vector<NodeId>& children = graph_[container].children;
+  const auto index = static_cast<std::size_t>(step.index);
+  const std::size_t fill_limit = kMinFill + kFillPerLeaf * leaf_count_;
+  if (step.index < 0 || (index >= children.size() && index - children.size() > fill_limit - filled_))
+    return corrupt(fmt::format("list index {} is out of all proportion", step.index));
+  if (index >= children.size()) {
+    filled_ += index - children.size();
+    children.resize(index + 1, kNoNode);
+  }
+  return index;
+}
 
- public:
-  void fill_holes() {
-    for (const auto& [container, list] : containers_) {
-      if (!list) continue;
-      for (std::size_t item = 0; item < graph_[container].children.size(); ++item)
-        if (graph_[container].children[item] == kNoNode) {
-          const NodeId none = graph_.add_none();
-          graph_[container].children[item] = none;
-        }
+std::size_t Unflattener::find_key(NodeId container, std::string_view text) {
+  const std::uint32_t hash = key_table_.hash(text) ^ (container * 0x9e3779b1U);
+  const std::uint32_t known = key_table_.find(hash, [&](std::uint32_t number) {
+    const Key& key = keys_[number];
+    return key.container == container && graph_[graph_[container].children[key.slot - 1]].text == text;
+  });
+  if (known != TextTable::kNone) return keys_[known].slot;
+  const NodeId key = graph_.add_string(std::string(text));
+  std::vector<NodeId>& children = graph_[container].children;
+  children.insert(children.end(), {key, kNoNode});
+  const std::size_t slot = children.size() - 1;
+  key_table_.add(hash, static_cast<std::uint32_t>(keys_.size()));
+  keys_.push_back({container, static_cast<std::uint32_t>(slot)});
+  return slot;
+}
+
+NodeId Unflattener::finish() {
+  if (root_ == kNoNode) root_ = new_container(false);
+  for (NodeId container = 0; container < containers_.size(); ++container) {
+    if (!containers_[container] || graph_[container].kind != NodeKind::kList) continue;
+    for (std::size_t item = 0; item < graph_[container].children.size(); ++item) {
+      if (graph_[container].children[item] != kNoNode) continue;
+      const NodeId none = graph_.add_none();
+      graph_[container].children[item] = none;
     }
   }
-};
-
-}  // namespace
+  return root_;
+}
 
 Result<NodeId> unflatten(StateGraph& graph, std::span<const StateLeaf> leaves) {
   Unflattener unflattener(graph, leaves.size());
-  TENPLEX_ASSIGN_OR_RETURN(const NodeId root, unflattener.run(leaves));
-  unflattener.fill_holes();
-  return root;
+  for (const StateLeaf& leaf : leaves)
+    TENPLEX_TRY(unflattener.place(leaf.path, leaf.node).with_context(fmt::format("'{}'", leaf.name)));
+  return unflattener.finish();
 }
 
 }  // namespace tenplex

@@ -78,7 +78,7 @@ class TorchMachine {
     split_shared_tensors(result.state);
     TENPLEX_ASSIGN_OR_RETURN(auto names, tensor_names(result.state));
     for (auto& [node, name] : names) {
-      TensorView& view = result.state.view(node);
+      TensorView view = result.state.view(node);
       TensorInfo info{std::move(name), DType::kUInt8, {}};
       if (result.state[node].kind == NodeKind::kStorage) {
         const RawStorage& storage = storages_[view.storage];
@@ -93,6 +93,7 @@ class TorchMachine {
         info.shape = raw.shape;
       }
       view.tensor = TensorId(result.tensors.size());
+      result.state.set_view(node, view);
       result.nodes.push_back(node);
       result.tensors.push_back(std::move(info));
     }
@@ -119,10 +120,10 @@ class TorchMachine {
     const auto key = document.text(parts[2]);
     const auto location = document.text(parts[3]);
     const auto elements = document.integer(parts[4]);
-    if (!key || !location || !elements || *elements < 0 || document.kind(parts[1]) != NodeKind::kGlobal)
+    const auto global = document.global(parts[1]);
+    if (!key || !location || !elements || *elements < 0 || !global)
       return corrupt("a storage's persistent id is malformed");
-    const std::string_view global = document[parts[1]].text;
-    const std::string_view name = global.substr(global.find('\n') + 1);
+    const std::string_view name = global->substr(global->find('\n') + 1);
     const auto dtype = dtype_of_storage_class(name);
     const auto bytes = checked_mul(*elements, size_bytes(dtype.value_or(DType::kUInt8)));
     if (!bytes) return corrupt(fmt::format("storage '{}' has {} elements", *key, *elements));
@@ -155,10 +156,9 @@ class TorchMachine {
 
   Result<PickleReplacement> tensor_v3(const PickleDocument& document, Arguments arguments) {
     if (arguments.size() != 7 && arguments.size() != 8) return corrupt("_rebuild_tensor_v3 takes 7 or 8 arguments");
-    if (document.kind(arguments[6]) != NodeKind::kGlobal) return corrupt("the dtype of a tensor is no dtype");
-    const std::string_view global = document[arguments[6]].text;
-    if (!global.starts_with("torch\n")) return corrupt("the dtype of a tensor is no dtype");
-    const std::string_view name = global.substr(6);
+    const auto global = document.global(arguments[6]);
+    if (!global || !global->starts_with("torch\n")) return corrupt("the dtype of a tensor is no dtype");
+    const std::string_view name = global->substr(6);
     const auto dtype = dtype_of_torch_name(name);
     if (!dtype) return refuse(fmt::format("has the dtype '{}', which is not supported", name));
     return tensor(document, arguments, dtype, arguments.size() == 8 ? arguments[7] : kNoNode);
@@ -193,8 +193,9 @@ class TorchMachine {
       view.strides.push_back(*stride);
     }
     if (arguments.size() > 4) {
-      if (document.kind(arguments[4]) != NodeKind::kBool) return corrupt("requires_grad is no bool");
-      view.requires_grad = document[arguments[4]].boolean;
+      const auto requires_grad = document.boolean(arguments[4]);
+      if (!requires_grad) return corrupt("requires_grad is no bool");
+      view.requires_grad = *requires_grad;
     }
     if (metadata != kNoNode && !document.children(metadata).empty())
       return refuse("is a lazily conjugated or negated view; save tensor.resolve_conj().resolve_neg()");
@@ -232,12 +233,12 @@ class TorchMachine {
 
   // (data, requires_grad, hooks)
   Result<PickleReplacement> parameter(const PickleDocument& document, Arguments arguments) {
-    if (arguments.size() < 2 || document.kind(arguments[0]) != NodeKind::kTensor ||
-        document.kind(arguments[1]) != NodeKind::kBool)
+    const auto requires_grad = arguments.size() < 2 ? std::nullopt : document.boolean(arguments[1]);
+    if (!requires_grad || document.kind(arguments[0]) != NodeKind::kTensor)
       return corrupt("the arguments of _rebuild_parameter are malformed");
     TensorView view = document.view(arguments[0]);
     view.parameter = true;
-    view.requires_grad = document[arguments[1]].boolean;
+    view.requires_grad = *requires_grad;
     return PickleReplacement::tensor(std::move(view));
   }
 
@@ -257,11 +258,10 @@ class TorchMachine {
     for (NodeId node = 0; node < size; ++node) {
       const auto found = references.find(node);
       if (found == references.end() || found->second < 2) continue;
-      graph.view(node).object = ++group;
-      for (std::uint32_t copy = 1; copy < found->second; ++copy) {
-        TensorView view = graph.view(node);
-        copies[node].push_back(graph.add_tensor(std::move(view)));
-      }
+      TensorView view = graph.view(node);
+      view.object = ++group;
+      graph.set_view(node, view);
+      for (std::uint32_t copy = 1; copy < found->second; ++copy) copies[node].push_back(graph.add_tensor(view));
     }
     // The first edge keeps the node: copies are handed out from the back once they are one fewer than edges left.
     for_each_tensor_edge([&](NodeId& edge) {

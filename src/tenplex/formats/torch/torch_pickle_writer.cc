@@ -97,7 +97,7 @@ Result<TorchPickleWriter> TorchPickleWriter::make(const StateGraph& graph, NodeI
 }
 
 Result<void> TorchPickleWriter::add_view(NodeId node) {
-  const TensorView& view = graph_->view(node);
+  const TensorView view = graph_->view(node);
   if (view.tensor.value() < 0 || view.tensor.index() >= tensors_.size())
     return corrupt(fmt::format("the state tree refers to tensor {} of {}", view.tensor.value(), tensors_.size()));
   const TensorInfo& tensor = info(node);
@@ -124,7 +124,7 @@ Result<void> TorchPickleWriter::trim() {
     std::int64_t touched = 0;
     for (const NodeId node : storage.views) {
       const TensorInfo& tensor = info(node);
-      const TensorView& view = graph_->view(node);
+      const TensorView view = graph_->view(node);
       const std::int64_t element = size_bytes(tensor.dtype);
       storage.alignment = std::max(storage.alignment, element);
       if (volume(tensor.shape) == 0) continue;
@@ -174,7 +174,7 @@ Result<void> TorchPickleWriter::write_tensor(PickleWriter& pickle, NodeId node) 
   OutputStorage& target = storage(node);
   if (target.number < 0) target.number = next_number_++;
   const TensorInfo& tensor = info(node);
-  const TensorView& view = graph_->view(node);
+  const TensorView view = graph_->view(node);
   if (graph_->operator[](node).kind == NodeKind::kStorage) {
     write_storage_id(pickle, tensor.dtype, target.untyped, target.number, target.size_bytes);
     return {};

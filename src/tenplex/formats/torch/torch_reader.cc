@@ -60,7 +60,7 @@ class TorchReader : public CheckpointReader {
 
   // Chunk i is tensor i.
   Result<ChunkLocation> locate(std::size_t index) const override {
-    const TensorView& view = info_.state.view(nodes_[index]);
+    const TensorView view = info_.state.view(nodes_[index]);
     const std::size_t entry = entries_[view.storage];
     TENPLEX_ASSIGN_OR_RETURN(const std::int64_t begin, archive_.data_offset(entry));
     const ZipEntry& stored = archive_.entries()[entry];

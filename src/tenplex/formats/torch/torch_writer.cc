@@ -119,20 +119,21 @@ class TorchWriter : public CheckpointWriter {
 
   // What the layout ties becomes one storage: the leaves of the tied tensor are further views of the other one.
   void tie_leaves(const Collection& target) {
-    std::unordered_map<TensorId, const TensorView*> stored;
+    std::unordered_map<TensorId, TensorView> stored;
     for (NodeId id = 0; id < state_.size(); ++id)
-      if (is_of_tensor(id)) stored.try_emplace(state_.view(id).tensor, &state_.view(id));
+      if (is_of_tensor(id)) stored.try_emplace(state_.view(id).tensor, state_.view(id));
     for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor)
       stored_as_.push_back(target.alias_of(TensorId(tensor)).value_or(TensorId(tensor)));
     for (NodeId id = 0; id < state_.size(); ++id) {
       if (!is_of_tensor(id)) continue;
-      TensorView& view = state_.view(id);
+      TensorView view = state_.view(id);
       const auto found = stored.find(stored_as_[view.tensor.index()]);
       if (found == stored.end() || found->first == view.tensor) continue;
       view.tensor = found->first;
-      view.storage = found->second->storage;
-      view.offset = found->second->offset;
-      view.strides = found->second->strides;
+      view.storage = found->second.storage;
+      view.offset = found->second.offset;
+      view.strides = found->second.strides;
+      state_.set_view(id, view);
     }
   }
 
@@ -186,7 +187,7 @@ class TorchWriter : public CheckpointWriter {
 
   Segment data_segment(const TorchPickleWriter& pickle, const OutputStorage& storage) {
     Segment segment;
-    const TensorView& first = state_.view(storage.views[0]);
+    const TensorView first = state_.view(storage.views[0]);
     const TensorInfo& tensor = tensors_[first.tensor.index()];
     const bool whole = std::all_of(storage.views.begin(), storage.views.end(), [&](NodeId node) {
       return state_.view(node).tensor == first.tensor && is_contiguous(pickle, node);
@@ -209,7 +210,7 @@ class TorchWriter : public CheckpointWriter {
 
   // Strides of dimensions of extent 1 say nothing.
   bool is_contiguous(const TorchPickleWriter& pickle, NodeId node) const {
-    const TensorView& view = state_.view(node);
+    const TensorView view = state_.view(node);
     const Dims& shape = tensors_[view.tensor.index()].shape;
     const Dims expected = row_major_strides(shape);
     for (int dim = 0; dim < shape.rank(); ++dim)
