@@ -112,6 +112,18 @@ std::int64_t missing_bytes(const PlanInput& input, WorkerId worker) {
   return bytes;
 }
 
+/// Workers of 2 devices whose links send 1 B/s to 9 TB/s; every second time all send the same.
+Topology random_topology(RandomCollections* random, bool alike) {
+  Topology topology = Topology::uniform(static_cast<int>(random->number(3, 6)), 2);
+  if (alike) return topology;
+  std::vector<Worker> workers = topology.workers();
+  for (Worker& worker : workers) {
+    worker.out_bytes_per_second = random->number(1, 9);
+    for (std::int64_t zeros = random->number(0, 12); zeros > 0; --zeros) worker.out_bytes_per_second *= 10;
+  }
+  return Topology(std::move(workers));
+}
+
 class BruteForce : public testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(BruteForce, PlanGivesTheTargetWithTheLeastBytes) {
@@ -122,7 +134,7 @@ TEST_P(BruteForce, PlanGivesTheTargetWithTheLeastBytes) {
     const auto target_devices = static_cast<int>(random.number(1, 6));
     const ListedCollection source = random.collection(infos, source_devices);
     const ListedCollection target = random.collection(infos, target_devices);
-    const Topology topology = Topology::uniform(static_cast<int>(random.number(3, 6)), 2);
+    const Topology topology = random_topology(&random, round % 2 == 0);
     PlanInput input{&source, &target, &topology, Placement::rank_order(source_devices, target_devices)};
     input.slice_bytes = random.number(1, 64);
     for (int& slot : input.placement.target_slots) slot = (slot + round) % topology.slot_count();

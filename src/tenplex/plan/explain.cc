@@ -69,13 +69,15 @@ std::string links_text(const PlanReport& report, const Topology& topology) {
   return text;
 }
 
+// The placement is chosen by an estimate, in which every box is divided among its holders in proportion to their links.
 std::string placement_text(const PlacementResult& placement) {
   std::string how = "rank i on device i";
   if (placement.policy == PlacementPolicy::kKeep)
     how = placement.exhaustive ? fmt::format("best of all {} distinct assignments", placement.assignments)
                                : std::string("heuristic, too many assignments to compare them all");
-  return fmt::format("placement: {} ({}); busiest link {}, lower bound {}\n", to_string(placement.policy), how,
-                     format_seconds(placement.busiest_seconds), format_seconds(placement.bound_seconds));
+  return fmt::format("placement: {} ({}); estimate for the busiest link {}, lower bound {}\n",
+                     to_string(placement.policy), how, format_seconds(placement.busiest_seconds),
+                     format_seconds(placement.bound_seconds));
 }
 
 Json placement_json(const PlacementResult& placement) {

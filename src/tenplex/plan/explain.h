@@ -42,7 +42,8 @@ std::string format_seconds(double seconds);
 /// For a terminal; ends with a line break. `placement` may be null.
 std::string explain_text(const Plan& plan, const PlanInput& input, const PlacementResult* placement);
 
-/// One JSON object; exact bytes, seconds as numbers. `placement` may be null.
+/// One JSON object; exact bytes, seconds as numbers. "busiest_link" is what the plan does; the seconds in "placement"
+/// are the estimate by which it was chosen. `placement` may be null.
 std::string explain_json(const Plan& plan, const PlanInput& input, const PlacementResult* placement);
 
 }  // namespace tenplex

@@ -45,6 +45,19 @@ TEST_F(Explain, PrintsBothBounds) {
   EXPECT_THAT(text, HasSubstr("receives, 2 s; the least possible is 2 s (1.000 × the bound)"));
 }
 
+TEST_F(Explain, CallsTheSecondsOfThePlacementAnEstimate) {
+  PlacementResult placement;
+  placement.policy = PlacementPolicy::kRankOrder;
+  placement.busiest_seconds = 3;
+  placement.bound_seconds = 1.5;
+  const std::string text = explain_text(plan_, input_, &placement);
+  EXPECT_THAT(text, HasSubstr("(rank i on device i); estimate for the busiest link 3 s, lower bound 1.5 s\n"));
+  EXPECT_THAT(text, HasSubstr("busiest link: slow\xFF receives, 2 s;"));
+  const auto json = nlohmann::json::parse(explain_json(plan_, input_, &placement));
+  EXPECT_EQ(json["placement"]["busiest_link_seconds"], 3);
+  EXPECT_EQ(json["busiest_link"]["seconds"], 2);
+}
+
 TEST_F(Explain, JsonHasExactNumbers) {
   const auto json = nlohmann::json::parse(explain_json(plan_, input_, nullptr));
   EXPECT_EQ(json["bytes_in"], 32);

@@ -20,14 +20,14 @@ void remove(const Box& hole, std::vector<Box>* rest) {
 
 }  // namespace
 
-PlanContext::PlanContext(const PlanInput& plan_input) : input(plan_input), weights(link_weights(*plan_input.topology)) {
+PlanContext::PlanContext(const PlanInput& plan_input) : input(plan_input) {
   source_rank_at_slot.assign(static_cast<std::size_t>(input.topology->slot_count()), DeviceId(-1));
   for (std::size_t rank = 0; rank < input.placement.source_slots.size(); ++rank)
     source_rank_at_slot[static_cast<std::size_t>(input.placement.source_slots[rank])] = DeviceId(rank);
 }
 
 GroupPlanner::GroupPlanner(const PlanContext& context, const CutPair& cut, std::string_view name)
-    : context_(context), cut_(cut), chooser_(context.input, cut, context.weights), name_(name) {}
+    : context_(context), cut_(cut), chooser_(context.input, cut), name_(name) {}
 
 Result<PackedCopies> GroupPlanner::plan(WorkerId worker, std::span<const std::pair<Holder, std::int64_t>> needed) {
   copies_ = PackedCopies(cut_.target->rank());

@@ -26,7 +26,6 @@ struct PlanContext {
   explicit PlanContext(const PlanInput& plan_input);
 
   const PlanInput& input;
-  std::vector<std::int64_t> weights;          ///< link_weights()
   std::vector<DeviceId> source_rank_at_slot;  ///< −1: none
   /// The source rank that runs on the same device as a target rank, or −1.
   DeviceId source_rank_of(DeviceId target_rank) const {

@@ -55,7 +55,7 @@ struct PlanInput {
   Baseline baseline = Baseline::kNone;
   WorkerId central{0};               ///< kCentral: the worker that collects
   bool allow_unused_source = false;  ///< true: source tensors and objects that the target lacks are dropped
-  std::int64_t slice_bytes = std::int64_t{1} << 20;  ///< a box is divided only if every holder sends this much or more
+  std::int64_t slice_bytes = std::int64_t{1} << 20;     ///< slices of this many on average are worth it
   std::vector<ReplicaDisagreement> disagreements = {};  ///< any entry makes the planner refuse
 };
 

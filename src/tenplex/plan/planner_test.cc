@@ -35,21 +35,75 @@ std::vector<Copy> copies_into(const Plan& plan, int worker) {
 
 using From = std::vector<std::pair<WorkerId, std::int64_t>>;
 
-// A shard of 600 rows of 8 bytes is held by workers with links of 1, 2 and 3 units. A fourth worker needs it. The least
-// time sends 100, 200 and 300 rows: 800, 1600 and 2400 bytes, each taking 800 / unit; any other split takes longer.
+// The example of docs/plans.md, with a fast link beside the holders. A shard of 600 rows of 8 bytes is held by workers
+// with links of 1, 2 and 3 units. A fourth worker needs it. The least time sends 100, 200 and 300 rows: 800, 1600 and
+// 2400 bytes, each taking 800 / unit; any other split takes longer.
 TEST(Planner, DividesABoxInProportionToUnequalLinks) {
   const ListedCollection source(3, {cut_tensor("w", DType::kFloat32, {600, 2}, 0, {devices({0, 1, 2})})});
   const ListedCollection target(1, {cut_tensor("w", DType::kFloat32, {600, 2}, 0, {devices({0})})});
-  const Topology topology({Worker{"a", 1, 1'000'000'000, 100, ""}, Worker{"b", 1, 1'000'000'000, 200, ""},
-                           Worker{"c", 1, 1'000'000'000, 300, ""}, Worker{"d", 1, 1'000'000'000, 100, ""}});
-  PlanInput input{&source, &target, &topology, {{0, 1, 2}, {3}}};
-  input.slice_bytes = 64;
+  const Topology topology({Worker{"a", 1, 1000, 100, ""}, Worker{"b", 1, 1000, 200, ""}, Worker{"c", 1, 1000, 300, ""},
+                           Worker{"d", 1, 1'000'000'000, 1'000'000'000, ""}});
+  const PlanInput input{&source, &target, &topology, {{0, 1, 2}, {3}}};
   const Plan plan = plan_of(input);
   EXPECT_EQ(plan.parts[3].bytes_from, (From{{WorkerId(0), 800}, {WorkerId(1), 1600}, {WorkerId(2), 2400}}));
+  const auto copies = copies_into(plan, 3);
+  ASSERT_EQ(copies.size(), 3U);
+  EXPECT_EQ(to_string(copies[0].source.box), "[0:100, 0:2]");
+  EXPECT_EQ(to_string(copies[1].source.box), "[100:300, 0:2]");
+  EXPECT_EQ(to_string(copies[2].source.box), "[300:600, 0:2]");
   const LinkBounds bounds = link_bounds(plan, input);
   EXPECT_DOUBLE_EQ(bounds.busiest_seconds, 8.0);
   EXPECT_DOUBLE_EQ(bounds.bound_seconds, 8.0);  // 4800 bytes over 600 bytes per second
   EXPECT_DOUBLE_EQ(bounds.ratio(), 1.0);
+}
+
+// 1,000,001 rows of 8 bytes: one row takes the slow link 8 ms, a million take the fast one 8 ms. With 1000 rows the
+// share of the slow link is less than a row.
+TEST(Planner, KeepsProportionsOfOneToAMillion) {
+  const Topology topology({Worker{"slow", 1, 1000, 1000, ""}, Worker{"fast", 1, 1000, 1'000'000'000, ""},
+                           Worker{"c", 1, 1000, 1'000'000'000'000, ""}});
+  const auto bytes_from = [&](std::int64_t rows) {
+    const ListedCollection source(2, {cut_tensor("w", DType::kFloat32, {rows, 2}, 0, {devices({0, 1})})});
+    const ListedCollection target(1, {cut_tensor("w", DType::kFloat32, {rows, 2}, 0, {devices({0})})});
+    return plan_of({&source, &target, &topology, {{0, 1}, {2}}}).parts[2].bytes_from;
+  };
+  EXPECT_EQ(bytes_from(1'000'001), (From{{WorkerId(0), 8}, {WorkerId(1), 8'000'000}}));
+  EXPECT_EQ(bytes_from(1000), (From{{WorkerId(1), 8000}}));
+}
+
+// Links of 1, 2 and 3 GB/s. Slices take 1 ms each, and thus are worth it, from 6 MB on, or have 1 MiB on average from
+// 3 MiB on. Here only one limit is passed at a time.
+TEST(Planner, DividesWhatIsLargeOrTakesLong) {
+  const auto senders = [](std::int64_t unit, std::int64_t bytes) {
+    const ListedCollection source(3, {cut_tensor("w", DType::kUInt8, {bytes}, 0, {devices({0, 1, 2})})});
+    const ListedCollection target(1, {cut_tensor("w", DType::kUInt8, {bytes}, 0, {devices({0})})});
+    const Topology topology({Worker{"a", 1, 1000, unit, ""}, Worker{"b", 1, 1000, 2 * unit, ""},
+                             Worker{"c", 1, 1000, 3 * unit, ""}, Worker{"d", 1, 1000, 1000, ""}});
+    return plan_of({&source, &target, &topology, {{0, 1, 2}, {3}}}).parts[3].bytes_from.size();
+  };
+  EXPECT_EQ(senders(1'000'000'000, 3 * 1'048'576 - 1), 1U);
+  EXPECT_EQ(senders(1'000'000'000, 3 * 1'048'576), 3U);
+  EXPECT_EQ(senders(1'000'000, 5999), 1U);  // 6 MB/s together: 6000 bytes in 1 ms
+  EXPECT_EQ(senders(1'000'000, 6000), 3U);
+}
+
+// Six tensors of 40, 44, … 60 bytes, each a group of its own: turns 0 to 5 among links of 1 : 2 : 3 go to c, b, c, a,
+// b, c.
+TEST(Planner, SpreadsSmallTensorsOfDifferentShapes) {
+  std::vector<ListedTensor> from;
+  std::vector<ListedTensor> to;
+  for (int tensor = 0; tensor < 6; ++tensor) {
+    from.push_back(cut_tensor(fmt::format("t{}", tensor), DType::kFloat32, {10 + tensor}, 0, {devices({0, 1, 2})}));
+    to.push_back(cut_tensor(fmt::format("t{}", tensor), DType::kFloat32, {10 + tensor}, 0, {devices({0})}));
+  }
+  const ListedCollection source(3, from);
+  const ListedCollection target(1, to);
+  const Topology topology({Worker{"a", 1, 1000, 1'000'000'000, ""}, Worker{"b", 1, 1000, 2'000'000'000, ""},
+                           Worker{"c", 1, 1000, 3'000'000'000, ""}, Worker{"d", 1, 1000, 100, ""}});
+  const Plan plan = plan_of({&source, &target, &topology, {{0, 1, 2}, {3}}});
+  EXPECT_EQ(plan.groups.size(), 6U);
+  // 52; 44 + 56; 40 + 48 + 60.
+  EXPECT_EQ(plan.parts[3].bytes_from, (From{{WorkerId(0), 52}, {WorkerId(1), 100}, {WorkerId(2), 148}}));
 }
 
 // Twelve small tensors that are cut alike, the same links: 2, 4 and 6 tensors.

@@ -3,17 +3,16 @@
 #include "tenplex/plan/sources.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
+
+#include "tenplex/base/check.h"
+#include "tenplex/base/checked.h"
 
 namespace tenplex {
 namespace {
 
-/// A step through [0, total) that visits every position once and spreads any run of visits evenly.
-std::int64_t spreading_step(std::int64_t total) {
-  auto step = std::max<std::int64_t>(total * 618 / 1000, 1);
-  while (std::gcd(step, total) != 1) ++step;
-  return step;
-}
+/// A slice that takes a thousandth of a second or longer is worth a request of its own, however few its bytes.
+constexpr std::int64_t kSlicesPerSecond = 1000;
 
 /// The dimension along which a box is divided among `parts`: the outermost one that is long enough for fair shares.
 int dividing_dim(const Box& box, std::int64_t parts, DType dtype) {
@@ -26,34 +25,9 @@ int dividing_dim(const Box& box, std::int64_t parts, DType dtype) {
   return longest;
 }
 
-/// value · part / whole without overflow.
-std::int64_t proportion(std::int64_t value, std::int64_t part, std::int64_t whole) {
-  return value / whole * part + value % whole * part / whole;
-}
-
 }  // namespace
 
-std::vector<std::int64_t> link_weights(const Topology& topology) {
-  std::int64_t divisor = 0;
-  std::int64_t largest = 1;
-  for (const Worker& worker : topology.workers()) {
-    divisor = std::gcd(divisor, worker.out_bytes_per_second);
-    largest = std::max(largest, worker.out_bytes_per_second);
-  }
-  constexpr std::int64_t kLargestWeight = 1024;
-  std::vector<std::int64_t> weights;
-  for (const Worker& worker : topology.workers()) {
-    const std::int64_t exact = worker.out_bytes_per_second / std::max<std::int64_t>(divisor, 1);
-    const bool fits = largest / std::max<std::int64_t>(divisor, 1) <= kLargestWeight;
-    const auto scaled = static_cast<std::int64_t>(static_cast<double>(worker.out_bytes_per_second) /
-                                                  static_cast<double>(largest) * double{kLargestWeight});
-    weights.push_back(fits ? exact : std::max<std::int64_t>(scaled, 1));
-  }
-  return weights;
-}
-
-SourceChooser::SourceChooser(const PlanInput& input, const CutPair& cut, std::span<const std::int64_t> weights)
-    : input_(input), cut_(cut), weights_(weights) {}
+SourceChooser::SourceChooser(const PlanInput& input, const CutPair& cut) : input_(input), cut_(cut) {}
 
 bool SourceChooser::near_holder(std::int64_t source, WorkerId receiver) const {
   const int group = input_.topology->group_of(receiver);
@@ -100,42 +74,41 @@ void SourceChooser::find_candidates(WorkerId receiver, std::int64_t source) {
   const bool near = near_holder(source, receiver);
   const int group = input_.topology->group_of(receiver);
   candidates_.clear();
-  ends_.clear();
-  alike_ = true;
+  bandwidths_.clear();
   const auto workers = cut_.source_holders->workers(source);
   for (const Holder& holder : workers) {
     if (workers.size() > 1 && holder.worker == receiver) continue;
     if (near && input_.topology->group_of(holder.worker) != group) continue;
-    const std::int64_t weight = weights_[holder.worker.index()];
     candidates_.push_back(holder);
-    ends_.push_back((ends_.empty() ? 0 : ends_.back()) + weight);
-    alike_ = alike_ && weight == ends_.front();
+    bandwidths_.push_back(input_.topology->worker(holder.worker).out_bytes_per_second);
   }
 }
 
-Holder SourceChooser::at_turn(std::int64_t turn) const {
-  const std::int64_t total = ends_.back();
-  if (alike_) return candidates_[static_cast<std::size_t>(turn) % candidates_.size()];
-  const std::int64_t position = turn % total * spreading_step(total) % total;
-  const auto end = std::upper_bound(ends_.begin(), ends_.end(), position);
-  return candidates_[static_cast<std::size_t>(end - ends_.begin())];
+/// True if the slices are large, or take long: each link is busy for as long as all of them with all bytes.
+bool SourceChooser::is_worth_dividing(std::int64_t bytes) const {
+  if (bytes / static_cast<std::int64_t>(candidates_.size()) >= input_.slice_bytes) return true;
+  std::int64_t together = 0;  // bytes per second
+  for (const std::int64_t bandwidth : bandwidths_) {
+    const auto sum = checked_add(together, bandwidth);
+    if (!sum) return false;
+    together = *sum;
+  }
+  return bytes >= ceil_div(together, kSlicesPerSecond);
 }
 
-void SourceChooser::divide(const Box& box, int dim, std::int64_t first, std::vector<Slice>* slices) const {
+void SourceChooser::divide(const Box& box, int dim, std::int64_t first, std::vector<Slice>* slices) {
   const std::size_t count = candidates_.size();
-  const std::int64_t total = ends_.back();
-  std::int64_t weight = 0;
+  const std::size_t start = static_cast<std::size_t>(first) % count;
+  const auto lengths = turns_.count(box.extent[dim], start);
   std::int64_t begin = 0;
   for (std::size_t step = 0; step < count; ++step) {
-    const std::size_t index = (static_cast<std::size_t>(first) + step) % count;
-    weight += weights_[candidates_[index].worker.index()];
-    const std::int64_t end = proportion(box.extent[dim], weight, total);
-    if (end == begin) continue;
+    const std::size_t index = (start + step) % count;
+    if (lengths[index] == 0) continue;
     Slice slice{box, candidates_[index], {}};
     slice.box.offset[dim] += begin;
-    slice.box.extent[dim] = end - begin;
+    slice.box.extent[dim] = lengths[index];
     slices->push_back(std::move(slice));
-    begin = end;
+    begin += lengths[index];
   }
 }
 
@@ -154,18 +127,17 @@ void SourceChooser::choose(WorkerId receiver, std::int64_t source, std::int64_t 
   TENPLEX_CHECK(pull != pulls.list.end() && pull->target == target && pull->receiver == receiver);
   const std::int64_t per_tensor = pulls.count.at(pull->scope);
   const auto tensors = static_cast<std::int64_t>(cut_.tensors);
-  const std::int64_t total = ends_.back();
-  const bool comes_out_even = pulls.even && per_tensor * tensors % total == 0;
-  const auto holders = static_cast<std::int64_t>(candidates_.size());
+  turns_.set_bandwidths(bandwidths_);
+  const bool comes_out_even = pulls.even && per_tensor * tensors % turns_.round() == 0;
   const std::int64_t first = cut_.group + source + pull->ordinal;
-  if (!comes_out_even && per_tensor * tensors < 2 * total && bytes / holders >= input_.slice_bytes) {
-    const int dim = dividing_dim(box, holders, cut_.dtype);
+  if (!comes_out_even && per_tensor * tensors < 2 * turns_.round() && is_worth_dividing(bytes)) {
+    const int dim = dividing_dim(box, static_cast<std::int64_t>(candidates_.size()), cut_.dtype);
     if (dim >= 0 && box.extent[dim] > 1) return divide(box, dim, first, slices);
   }
-  Slice slice{box, at_turn(first), {}};
-  if (per_tensor % total != 0)
+  Slice slice{box, candidates_[turns_.holder_at(first)], {}};
+  if (per_tensor % turns_.round() != 0)
     for (std::int64_t tensor = 0; tensor < tensors && tensors > 1; ++tensor)
-      slice.by_tensor.push_back(at_turn(first + tensor * per_tensor));
+      slice.by_tensor.push_back(candidates_[turns_.holder_at(first + tensor * per_tensor)]);
   slices->push_back(std::move(slice));
 }
 

@@ -5,23 +5,23 @@
 // results.
 //
 //   1. Only holders near the receiver are asked, if there are any.
-//   2. Holders take turns, in proportion to their outgoing bandwidth. All pulls of one source shard, over the target
-//      shards that need it, the workers that need those, and the tensors of the group, are numbered consecutively; pull
-//      n of shard s of group g is turn g + s + n.
-//   3. A large box whose turns do not come out even is divided instead: every holder sends a slice of the outermost
-//      dimension that is in proportion to its bandwidth.
+//   2. Holders take turns (turns.h), in proportion to their outgoing bandwidth. All pulls of one source shard, over the
+//      target shards that need it, the workers that need those, and the tensors of the group, are numbered
+//      consecutively; pull n of shard s of group g is turn g + s + n.
+//   3. A box whose turns do not come out even is divided instead if it is large or takes long: every holder sends a
+//      slice of a dimension that is in proportion to its bandwidth.
 //
 // Threads: one at a time (numbers are computed on first use).
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "tenplex/plan/plan.h"
 #include "tenplex/plan/shard_list.h"
+#include "tenplex/plan/turns.h"
 
 namespace tenplex {
 
@@ -45,8 +45,8 @@ struct Slice {
 
 class SourceChooser {
  public:
-  /// Borrows all for its life. `weights`: link_weights() of the topology.
-  SourceChooser(const PlanInput& input, const CutPair& cut, std::span<const std::int64_t> weights);
+  /// Borrows all for its life.
+  SourceChooser(const PlanInput& input, const CutPair& cut);
 
   /// Replaces `*slices` by a disjoint cover of `box`, a part of source shard `source` and target shard `target`.
   /// Requires: kFull, or no device of `receiver` holds the source shard.
@@ -70,19 +70,15 @@ class SourceChooser {
   Pulls number_pulls(std::int64_t source) const;
   bool near_holder(std::int64_t source, WorkerId receiver) const;
   void find_candidates(WorkerId receiver, std::int64_t source);
-  Holder at_turn(std::int64_t turn) const;
-  void divide(const Box& box, int dim, std::int64_t first, std::vector<Slice>* slices) const;
+  bool is_worth_dividing(std::int64_t bytes) const;
+  void divide(const Box& box, int dim, std::int64_t first, std::vector<Slice>* slices);
 
   const PlanInput& input_;
   const CutPair& cut_;
-  std::span<const std::int64_t> weights_;
   std::unordered_map<std::int64_t, Pulls> pulls_;
   std::vector<Holder> candidates_;
-  std::vector<std::int64_t> ends_;  // running sums of the candidates' weights
-  bool alike_ = true;               // all candidates have one weight
+  std::vector<std::int64_t> bandwidths_;  // of the candidates, outgoing
+  Turns turns_;                           // among the candidates
 };
-
-/// Outgoing bandwidths in their smallest whole proportion, at most 1024 each.
-std::vector<std::int64_t> link_weights(const Topology& topology);
 
 }  // namespace tenplex
