@@ -195,6 +195,12 @@ def test_a_usage_error_is_json_too(arguments: tuple[str, ...]) -> None:
     assert error["message"] in run.err
 
 
+def test_an_unknown_command_is_named() -> None:
+    assert "unknown command 'inspct'; the commands are: inspect, plan," in tenplex("inspct", "a", exit_code=2).err
+    assert "unknown command 'shw'; the commands are: list, show, check" in tenplex("layouts", "shw", exit_code=2).err
+    assert "subcommand is required" in tenplex(exit_code=2).err
+
+
 def values_of(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [leaf for item in value.values() for leaf in values_of(item)]

@@ -17,7 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from program import MIB, start, tenplex
+from program import MIB, program_path, start, tenplex
 from refusal import fingerprint
 
 TENSORS = 24
@@ -82,6 +82,26 @@ def test_a_killed_run_with_an_objects_folder_can_be_run_again(tmp_path: Path) ->
         target.unlink()
         shutil.rmtree(objects)
     assert left_behind > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_a_long_plan(number: int, tmp_path: Path) -> None:
+    # A plan of a few seconds: 3,000 tensors, each cut for 2,048 devices.
+    save_file({f"w{index}": torch.zeros(4) for index in range(3000)}, tmp_path / "many.safetensors")
+    arguments = ("plan", tmp_path / "many.safetensors", "--layout", "fsdp", "--to", "fsdp=2048")
+    process = start(*arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(number)
+    assert process.wait(timeout=2) == 130
+
+
+def test_a_file_size_limit_is_an_error_and_leaves_nothing(source: Path, tmp_path: Path) -> None:
+    command = f"ulimit -f 1000; exec '{program_path()}' reshard '{source}' '{tmp_path}/out.pt'"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done
+    assert "File too large" in done.stderr
+    assert os.listdir(tmp_path) == []
 
 
 def test_objects_of_another_checkpoint_are_not_replaced(tmp_path: Path) -> None:

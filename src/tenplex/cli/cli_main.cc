@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) {
   tenplex::raise_open_file_limit();  // all files of a target are open at once
-  const tenplex::cli::Signals signals;
+  tenplex::cli::Signals signals;
   const auto files = tenplex::local_file_system();
-  return tenplex::cli::run_program(argc, argv, {*files, signals.token()});
+  return tenplex::cli::run_program(argc, argv, {*files, signals});
 }

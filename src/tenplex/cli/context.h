@@ -4,9 +4,9 @@
 // What main() hands to every sub-command.
 #pragma once
 
-#include <stop_token>
 #include <string>
 
+#include "tenplex/cli/signals.h"
 #include "tenplex/io/file_system.h"
 
 namespace tenplex::cli {
@@ -19,7 +19,7 @@ inline constexpr int kExitInterrupted = 130;  ///< stopped by ^C or SIGTERM, not
 
 struct Context {
   FileSystem& files;
-  std::stop_token stop;  ///< requested by ^C and SIGTERM
+  Signals& signals;
 };
 
 /// Writes to standard output; finish_output() says whether all of it arrived.

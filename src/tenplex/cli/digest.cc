@@ -29,7 +29,7 @@ Result<int> run_digest(const Context& context, const DigestCommandOptions& optio
   std::vector<Digest> digests;
   {
     Executor executor(options.work.threads);
-    Progress progress(context.stop);
+    Progress progress(context.signals.watch());
     const ProgressLine line(progress);
     TENPLEX_ASSIGN_OR_RETURN(digests, digest_tensors(*reader, DigestOptions{memory}, executor, progress));
   }

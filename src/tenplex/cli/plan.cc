@@ -128,6 +128,7 @@ Result<int> run_plan(const Context& context, const PlanCommandOptions& options) 
   TENPLEX_ASSIGN_OR_RETURN(const Plan plan, make_plan(input));
   TENPLEX_TRY(check(plan, input));
   if (!options.html.empty()) {
+    context.signals.watch();  // the page is written to its end
     const std::string title =
         fmt::format("{} → {}", options.source.path, target.note.name + " " + mesh_text(target.note.mesh));
     TENPLEX_TRY(write_page(context.files, options.html, explain_html(plan, input, &placed, title)));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <new>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,18 +34,25 @@ std::vector<Command> add_commands(CLI::App& app) {
   return commands;
 }
 
+/// Where a command is missing because the word in its place is none: that word, and what could stand there.
+std::string usage_text(const CLI::App& chosen, const CLI::ParseError& error) {
+  const auto commands = chosen.get_subcommands([](const CLI::App*) { return true; });
+  const std::vector<std::string> words = chosen.remaining();
+  if (commands.empty() || words.empty() || words.front().starts_with("-")) return error.what();
+  std::string names;
+  for (const CLI::App* command : commands) names += fmt::format("{}{}", names.empty() ? "" : ", ", command->get_name());
+  return fmt::format("unknown command '{}'; the commands are: {}", words.front(), names);
+}
+
 int report_usage(const CLI::App& app, const CLI::ParseError& error, bool json) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-  if (json) {
-    report(invalid_argument(error.what()), true);
-    return kExitUsage;
-  }
   const CLI::App* chosen = &app;
   while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
-  std::fputs(fmt::format("tenplex: error: {}\ntenplex: see '{} --help'\n", error.what(),
-                         chosen->get_help_ptr() == nullptr ? "tenplex" : full_name(*chosen))
-                 .c_str(),
-             stderr);
+  report(invalid_argument(usage_text(*chosen, error)), json);
+  std::fputs(
+      fmt::format("tenplex: see '{} --help'\n", chosen->get_help_ptr() == nullptr ? "tenplex" : full_name(*chosen))
+          .c_str(),
+      stderr);
   return kExitUsage;
 }
 

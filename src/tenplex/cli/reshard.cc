@@ -86,7 +86,7 @@ Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& 
   };
   const auto writer = format.make_writer();
   Executor executor(options.work.threads);
-  Progress progress(context.stop);
+  Progress progress(context.signals.watch());
   const ProgressLine line(progress);
   return reshard(source, *target.collection, *writer, request, context.files, options.target, engine, executor,
                  progress);

@@ -25,6 +25,7 @@ sigset_t stop_signals() {
 Signals::Signals() {
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);  // beyond `ulimit -f` a write fails with an error like any other
   waiter_ = std::jthread([this](const std::stop_token& done) { wait(done); });
 }
 
@@ -39,7 +40,7 @@ void Signals::wait(const std::stop_token& done) {
   int signal = 0;
   while (sigwait(&set, &signal) == 0 && !done.stop_requested()) {
     if (signal == SIGUSR1) continue;
-    if (source_.stop_requested()) std::_Exit(kExitInterrupted);
+    if (!watched_ || source_.stop_requested()) std::_Exit(kExitInterrupted);
     source_.request_stop();
   }
 }

@@ -105,7 +105,7 @@ Result<VerifyReport> compare(const Context& context, const VerifyCommandOptions&
   TENPLEX_ASSIGN_OR_RETURN(auto first, open_checkpoint(context.files, options.first, reading));
   TENPLEX_ASSIGN_OR_RETURN(auto second, open_checkpoint(context.files, options.second, reading));
   Executor executor(options.work.threads);
-  Progress progress(context.stop);
+  Progress progress(context.signals.watch());
   const ProgressLine line(progress);
   VerifyOptions verify_options;
   verify_options.max_memory_bytes = memory;

@@ -1,8 +1,9 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <functional>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "tenplex/plan/assignment.h"
 
@@ -44,6 +45,7 @@ class Walk {
         alike_(alike_workers(problem)),
         free_(problem.capacity),
         assignment_(static_cast<std::size_t>(problem.ranks)) {
+    open_first_of_each_class();
     std::vector<int> sizes = problem.capacity;
     std::sort(sizes.rbegin(), sizes.rend());
     for (std::size_t group = 0; group < problem.groups.size(); ++group) {
@@ -59,13 +61,13 @@ class Walk {
   std::int64_t count(int slack, std::int64_t limit) {
     start(slack, false);
     limit_ = limit;
-    next(0, 0);
+    next(0, 0, 0);
     return found_;
   }
 
   Assignment best(int slack) {
     start(slack, true);
-    next(0, 0);
+    next(0, 0, 0);
     return best_;
   }
 
@@ -93,13 +95,28 @@ class Walk {
     return assignment_[problem_.groups[group][position].index()];
   }
 
-  /// Of unused workers that are alike only the lowest one.
-  bool may_begin(std::size_t worker) const {
-    if (free_[worker] == 0) return false;
-    if (free_[worker] < problem_.capacity[worker]) return true;
-    for (std::size_t other = 0; other < worker; ++other)
-      if (alike_[other] == alike_[worker] && free_[other] == problem_.capacity[other]) return false;
-    return true;
+  /// Where a rank may go: workers that run some already, and of unused ones that are alike the lowest, ascending.
+  void open_first_of_each_class() {
+    for (std::size_t worker = 0; worker < alike_.size(); ++worker)
+      if (problem_.capacity[worker] > 0) classes_[alike_[worker]].members.push_back(worker);
+    for (const auto& [first, kind] : classes_) open_.insert(kind.members.front());
+  }
+
+  void take(std::size_t worker) {
+    if (free_[worker] == problem_.capacity[worker]) {
+      Class& kind = classes_[alike_[worker]];
+      if (++kind.used < kind.members.size()) open_.insert(kind.members[kind.used]);
+    }
+    if (--free_[worker] == 0) open_.erase(worker);
+  }
+
+  /// Undoes the last take().
+  void give_back(std::size_t worker) {
+    if (free_[worker]++ == 0) open_.insert(worker);
+    if (free_[worker] < problem_.capacity[worker]) return;
+    Class& kind = classes_[alike_[worker]];
+    if (kind.used < kind.members.size()) open_.erase(kind.members[kind.used]);
+    --kind.used;
   }
 
   /// True if the ranks of the group before `position` are on as many workers as it may have.
@@ -114,14 +131,10 @@ class Walk {
     return used >= span_[group] + slack_;
   }
 
-  /// The lowest worker from `from` on that already runs a rank of the group before `position`, or the end.
-  std::size_t next_used(std::size_t group, std::size_t position, std::size_t from) const {
-    std::size_t lowest = free_.size();
-    for (std::size_t before = 0; before < position; ++before) {
-      const std::size_t worker = worker_of(group, before).index();
-      if (worker >= from) lowest = std::min(lowest, worker);
-    }
-    return lowest;
+  bool runs_in(std::size_t group, std::size_t position, std::size_t worker) const {
+    for (std::size_t before = 0; before < position; ++before)
+      if (worker_of(group, before).index() == worker) return true;
+    return false;
   }
 
   /// False if the twin group's assignment would be the larger one: the same with the two exchanged is also walked.
@@ -133,26 +146,25 @@ class Walk {
     return worker_of(twin, position).index() <= worker;
   }
 
-  /// False if the walk is to end.
-  bool next(std::size_t group, std::size_t position) {
+  /// False if the walk is to end. `busiest`: seconds of the busiest link so far, which ranks to come only make busier.
+  bool next(std::size_t group, std::size_t position, double busiest) {
+    if (costs_ && found_ > 0 && static_cast<double>(static_cast<float>(busiest)) > best_load_.busiest_seconds)
+      return true;
     if (group == problem_.groups.size()) return leaf();
-    if (position == problem_.groups[group].size()) {
-      if (costs_ && found_ > 0 && cost_.load().busiest_seconds > best_load_.busiest_seconds) return true;
-      return next(group + 1, 0);
-    }
+    if (position == problem_.groups[group].size()) return next(group + 1, 0, busiest);
     const DeviceId rank = problem_.groups[group][position];
     const bool only_used = spans_all(group, position);
-    for (std::size_t worker = 0; worker < free_.size(); ++worker) {
-      if (only_used) worker = next_used(group, position, worker);
-      if (worker == free_.size()) break;
-      if (!may_begin(worker) || !in_order(group, position, worker)) continue;
+    const std::vector<std::size_t> candidates(open_.begin(), open_.end());
+    for (const std::size_t worker : candidates) {
+      if (only_used && !runs_in(group, position, worker)) continue;
+      if (!in_order(group, position, worker)) continue;
       if (!costs_ && ++steps_ > kStepsPerAssignment * limit_) return (found_ = limit_ + 1, false);
-      --free_[worker];
+      take(worker);
       assignment_[rank.index()] = WorkerId(worker);
-      if (costs_) cost_.add(rank, WorkerId(worker));
-      const bool go_on = next(group, position + 1);
+      const double seconds = costs_ ? cost_.add(rank, WorkerId(worker)) : 0;
+      const bool go_on = next(group, position + 1, std::max(busiest, seconds));
       if (costs_) cost_.remove(rank, WorkerId(worker));
-      ++free_[worker];
+      give_back(worker);
       if (!go_on) return false;
     }
     return true;
@@ -169,11 +181,19 @@ class Walk {
     return true;
   }
 
+  /// Unused workers of a class are taken in this order, so that the unused ones are the last.
+  struct Class {
+    std::vector<std::size_t> members;
+    std::size_t used = 0;
+  };
+
   static constexpr std::int64_t kStepsPerAssignment = 8;
 
   const AssignmentProblem& problem_;
   PlacementCost cost_;
   std::vector<int> alike_;
+  std::map<int, Class> classes_;
+  std::set<std::size_t> open_;
   std::vector<int> free_;
   Assignment assignment_;
   std::vector<int> span_;  // per group: the fewest workers

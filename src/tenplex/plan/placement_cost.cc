@@ -88,20 +88,27 @@ PlacementCost::PlacementCost(const std::vector<Item>& items, const Topology& top
       items_of_rank_[rank.index()].push_back(static_cast<std::int32_t>(item));
 }
 
-void PlacementCost::change(std::int32_t item, WorkerId worker, double sign) {
+// Returns the seconds of the busiest link that changes.
+double PlacementCost::change(std::int32_t item, WorkerId worker, double sign) {
+  double busiest = 0;
   for (const Lot& lot : items_[static_cast<std::size_t>(item)].lots) {
     if (has(lot.holders, worker)) continue;
     in_[worker.index()] += sign * lot.bytes;
     double bandwidth = 0;
     for (const WorkerId holder : lot.holders)
       bandwidth += static_cast<double>(topology_.worker(holder).out_bytes_per_second);
-    for (const WorkerId holder : lot.holders)
+    for (const WorkerId holder : lot.holders) {
       out_[holder.index()] +=
           sign * lot.bytes * static_cast<double>(topology_.worker(holder).out_bytes_per_second) / bandwidth;
+      busiest = std::max(busiest, seconds_of(holder.index()));
+    }
+    busiest = std::max(busiest, seconds_of(worker.index()));
   }
+  return busiest;
 }
 
-void PlacementCost::add(DeviceId rank, WorkerId worker) {
+double PlacementCost::add(DeviceId rank, WorkerId worker) {
+  double busiest = 0;
   for (const std::int32_t item : items_of(rank)) {
     auto& workers = at_[static_cast<std::size_t>(item)];
     const auto found = std::find_if(workers.begin(), workers.end(),
@@ -111,8 +118,9 @@ void PlacementCost::add(DeviceId rank, WorkerId worker) {
       continue;
     }
     workers.push_back({worker.value(), 1});
-    change(item, worker, 1);
+    busiest = std::max(busiest, change(item, worker, 1));
   }
+  return busiest;
 }
 
 void PlacementCost::remove(DeviceId rank, WorkerId worker) {

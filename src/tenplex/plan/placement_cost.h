@@ -45,7 +45,8 @@ class PlacementCost {
   /// Borrows both for its life.
   PlacementCost(const std::vector<Item>& items, const Topology& topology, int ranks);
 
-  void add(DeviceId rank, WorkerId worker);
+  /// Returns the seconds of the busiest of the links that get more to do.
+  double add(DeviceId rank, WorkerId worker);
   void remove(DeviceId rank, WorkerId worker);
   LinkLoad load() const;
   /// The first worker with the busiest link.
@@ -64,7 +65,7 @@ class PlacementCost {
     std::int32_t ranks;
   };
 
-  void change(std::int32_t item, WorkerId worker, double sign);
+  double change(std::int32_t item, WorkerId worker, double sign);
   double seconds_of(std::size_t worker) const;
 
   const std::vector<Item>& items_;

@@ -116,6 +116,26 @@ TEST(PlacementSearch, UsesOnlyUsableSlots) {
   EXPECT_EQ(place(request).error().to_string(), "placement: rank 1 is in no group");
 }
 
+TEST(PlacementSearch, ComparesTheFewDistinctAssignmentsOfManyDevices) {
+  // One device becomes a thousand, one on each worker: only which part stays on the first worker makes a difference.
+  constexpr int kDevices = 1000;
+  std::vector<std::vector<DeviceId>> holders;
+  for (int rank = 0; rank < kDevices; ++rank) holders.push_back({DeviceId(rank)});
+  const ListedCollection source(1, {cut_tensor("w", DType::kFloat32, {kDevices}, 0, {{DeviceId(0)}})});
+  const ListedCollection target(kDevices, {cut_tensor("w", DType::kFloat32, {kDevices}, 0, holders)});
+  const Topology topology = Topology::uniform(kDevices, 1);
+  PlacementRequest request;
+  request.source = &source;
+  request.target = &target;
+  request.topology = &topology;
+  request.source_slots = {0};
+  const auto placed = place(request);
+  ASSERT_TRUE(placed.has_value()) << placed.error().to_string();
+  EXPECT_TRUE(placed->exhaustive);
+  EXPECT_EQ(placed->assignments, kDevices);
+  EXPECT_EQ(placed->bytes, 4.0 * (kDevices - 1));
+}
+
 TEST(PlacementSearch, IsDeterministicOnManyDevices) {
   const GptShape shape{8, 64, 128};
   const GptCollection source(shape, 4, 4, 4);
