@@ -249,3 +249,16 @@ def test_inspect_lists_tensors_as_torch_has_them(nested_file: Path, wrote_by: Ca
     found = {tensor["name"]: tensor for tensor in report["tensors"]}
     for name, view in torch_file.views().items():
         assert found[f"views.{name}"]["shape"] == list(view.shape)
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_bytes_fit_in_a_safetensors_file(protocol: int, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    values = [b"", b"\x00\xff", bytearray(), bytearray(b"abc\xff"), {"key": (b"\xc3\xbf",)}]
+    source, middle = tmp_path / "in.pt", tmp_path / "middle.safetensors"
+    torch.save({"w": torch.ones(2), "values": values}, source, pickle_protocol=protocol)
+    tenplex("reshard", source, middle)
+    tenplex("reshard", middle, tmp_path / "out.pt")
+    assert torch_file.load(tmp_path / "out.pt")["values"] == values
+    assert [type(value) for value in torch_file.load(tmp_path / "out.pt")["values"]] == [type(v) for v in values]
+    tenplex("verify", source, tmp_path / "out.pt")
