@@ -191,6 +191,27 @@ def test_other_files_have_no_place_in_one_file(target: str, tmp_path: Path, wrot
         assert (tmp_path / "back/config.json").read_text() == "{}"
 
 
+@pytest.mark.parametrize("back", ["hf", "safetensors", "torch", "dcp"])
+def test_extra_files_are_not_lost_when_their_folder_is_not_given_again(
+    back: str, tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    wrote_by("safetensors")
+    source, middle, target = tmp_path / "model", tmp_path / "middle.safetensors", tmp_path / "back"
+    source.mkdir()
+    save_file({"w": torch.arange(6.0)}, source / "model.safetensors", metadata={"format": "pt"})
+    (source / "config.json").write_text("{}")
+    (source / "vocab.txt").write_text("a b")
+    tenplex("reshard", source, middle, "--objects", tmp_path / "objects")
+    run = tenplex("reshard", middle, target, "--format", back, exit_code=1)
+    assert "keeps 'config.json' and 2 files in all" in run.err
+    assert "--objects" in run.err
+    assert "--drop-extra-files" in run.err
+    assert not target.exists()
+    assert "config.json" in tenplex("inspect", middle).out
+    tenplex("reshard", middle, target, "--format", back, "--drop-extra-files")
+    tenplex("verify", source, target)
+
+
 @pytest.mark.parametrize("dtype", torch_file.SAFETENSORS_CANNOT_HOLD, ids=str)
 def test_safetensors_refuses_what_it_cannot_hold(dtype: Any, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
     wrote_by("torch")

@@ -211,8 +211,10 @@ Command reshard_command(CLI::App& app) {
                     "Read the target again and compare it with the source before it appears");
   command->add_flag("--no-sync", options->no_sync,
                     "Do not wait until the bytes are on disk (a power cut may lose the target)");
-  command->add_flag("--drop-extra-files", options->drop_extra_files,
-                    "Leave out files beside the tensors (config.json …) where the format has no place for them");
+  command->add_flag(
+      "--drop-extra-files", options->drop_extra_files,
+      "Leave out files beside the tensors (config.json …) where the format has no place for them or --objects "
+      "is not given");
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return run_reshard(context, *options); }};
 }
