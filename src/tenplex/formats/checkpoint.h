@@ -51,6 +51,8 @@ struct CheckpointInfo {
   std::vector<std::string> files;  ///< relative to the folder, or the file's own name
   int device_count = 1;
   StateGraph state;  ///< root = kNoNode where there are only tensors
+  /// Without a tree, which says it itself: tensors that are an earlier one under another name, stored once.
+  std::vector<std::pair<TensorId, TensorId>> aliases;
   std::vector<ExtraFile> extra_files;
   std::vector<ExtraFile> unread_files;  ///< extra files in a folder that was not given: ReadOptions::objects_folder
   std::optional<LayoutNote> layout;

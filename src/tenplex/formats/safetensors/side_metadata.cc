@@ -99,7 +99,10 @@ Result<void> apply_side_data(const SideData& side, FileSystem& files, const Obje
   TENPLEX_TRY(add_alias_tensors(side, &info.tensors, &sources));
   add_alias_chunks(sources, first_alias, reader);
   for (const ExtraFile& file : side.extra_files) info.extra_files.push_back(file);
-  if (side.state_json.empty()) return {};
+  if (side.state_json.empty()) {
+    for (std::size_t k = 0; k < sources.size(); ++k) info.aliases.emplace_back(TensorId(first_alias + k), sources[k]);
+    return {};
+  }
   JsonReader json(side.state_json);
   StateJsonSource source;
   source.tensors = info.tensors;
