@@ -53,30 +53,54 @@ void note_tensors_outside_state(CheckpointInfo* info) {
       fmt::format("{} tensors are not in the stored tree, the first is '{}'", missing, info->tensors[first].name));
 }
 
-}  // namespace
-
-std::string encode_side_metadata(const SideData& side) {
+/// The text of an object with the versions and what `append(json)` adds.
+template <typename Append>
+std::string encode(const Append& append) {
   std::string text;
   JsonWriter json(&text);
   json.begin_object();
   json.member("version", kVersion);
   json.member("oldest_reader", kVersion);
-  append_side_members(json, side);
+  append(json);
   json.end_object();
   return text;
 }
 
-Result<SideData> decode_side_metadata(std::string_view text) {
-  SideData side;
+/// read(json, key) takes the value of every member but the reader's version.
+template <typename Read>
+Result<void> decode(std::string_view text, const Read& read) {
   std::int64_t oldest_reader = 0;
   JsonReader json(text);
   TENPLEX_TRY(for_each_member(json, [&](std::string_view key) {
     if (key == "oldest_reader") return read_value(json, &oldest_reader);
-    return read_side_member(json, key, &side);
+    return read(json, key);
   }));
   TENPLEX_TRY(json.finish());
-  TENPLEX_TRY(check_oldest_reader(oldest_reader, kVersion));
+  return check_oldest_reader(oldest_reader, kVersion);
+}
+
+}  // namespace
+
+std::string encode_side_metadata(const SideData& side) {
+  return encode([&](JsonWriter& json) { append_side_members(json, side); });
+}
+
+Result<SideData> decode_side_metadata(std::string_view text) {
+  SideData side;
+  TENPLEX_TRY(decode(text, [&](JsonReader& json, std::string_view key) { return read_side_member(json, key, &side); }));
   return side;
+}
+
+std::string encode_device_metadata(DeviceId device) {
+  return encode([&](JsonWriter& json) { json.member("device", std::int64_t{device.value()}); });
+}
+
+Result<std::optional<std::int64_t>> decode_device_metadata(std::string_view text) {
+  std::optional<std::int64_t> device;
+  TENPLEX_TRY(decode(text, [&](JsonReader& json, std::string_view key) {
+    return key == "device" ? read_value(json, &device.emplace()) : skip_value(json);
+  }));
+  return device;
 }
 
 Metadata outgoing_metadata(const CheckpointInfo& source) {
