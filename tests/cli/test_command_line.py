@@ -254,6 +254,28 @@ def test_plan_moves_the_bytes_of_its_bound(placement: str, baseline: str | None,
     assert sum(worker["bytes_out"] for worker in report["workers"]) == report["bytes_in"]
 
 
+def test_stored_padding_is_refused_with_its_rule(tmp_path: Path) -> None:
+    layout = tmp_path / "padded.yaml"
+    layout.write_text(
+        "family: padded\nmeshes: {d: [tp]}\nsizes: {vocab: 9}\ntensors:\n"
+        "  - match: emb\n    pad: {dim: 0, multiple_of: [tp, 4], data: vocab}\n    slice: [{dim: 0, by: tp}]\n"
+    )
+    source = tmp_path / "in.safetensors"
+    save_file({"emb": torch.ones(10, 2)}, source)
+    cut = ("--layout", layout, "--to", "tp=2")
+    for command in (
+        ("layouts", "check", layout, "--checkpoint", source, "--to", "tp=2"),
+        ("plan", source, *cut),
+        ("reshard", source, tmp_path / "out", *cut),
+    ):
+        run = tenplex(*command, exit_code=1)
+        assert "tensor 'emb' has shape [10, 2] in the checkpoint and [9, 2] without what" in run.err
+        assert f"layout '{layout}' line 5" in run.err
+    assert not (tmp_path / "out").exists()
+    save_file({"emb": torch.ones(9, 2)}, source)
+    assert "fits" in tenplex("layouts", "check", layout, "--checkpoint", source, "--to", "tp=2").out
+
+
 def test_layouts_are_listed_shown_and_checked(tmp_path: Path) -> None:
     names = tenplex("layouts", "list").out
     for name in ("replicated", "fsdp", "hf-llama"):

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from compare import assert_same_tensors
 from makers import torch_file
-from program import tenplex
+from program import tenplex, tenplex_json
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
@@ -30,6 +30,25 @@ def test_cast_rounds_as_torch_does(dtype: torch.dtype, tmp_path: Path, wrote_by:
     number = ~expected.isnan()
     assert torch.equal(found["w"].isnan(), expected.isnan())
     assert_same_tensors({"w": expected[number], "count": integers}, {"w": found["w"][number], "count": found["count"]})
+
+
+def test_types_that_are_not_cast_are_named(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    tensors = torch_file.every_dtype(without=torch_file.SAFETENSORS_CANNOT_HOLD)
+    torch.save(tensors, tmp_path / "in.pt")
+    options = ("--dtype-policy", "cast:fp32")
+    report = tenplex_json("reshard", tmp_path / "in.pt", tmp_path / "out.safetensors", *options)
+    left = [name for name in tensors if "float8" in name or "complex" in name]
+    assert len(left) == 6
+    assert report["not_cast"] == dict.fromkeys(left, 1)
+    found = load_file(tmp_path / "out.safetensors")
+    assert_same_tensors({name: tensors[name] for name in left}, {name: found[name] for name in left})
+    for name in ("float16", "bfloat16", "float32", "float64"):
+        assert found[name].dtype == torch.float32
+    run = tenplex("reshard", tmp_path / "in.pt", tmp_path / "again.safetensors", *options)
+    assert "not cast  1 × float8_e4m3fn\n" in run.out
+    run = tenplex("reshard", tmp_path / "in.pt", tmp_path / "same.safetensors")
+    assert "not cast" not in run.out
 
 
 def test_verify_sees_the_cast(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:

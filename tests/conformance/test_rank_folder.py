@@ -129,6 +129,29 @@ def test_inspect_plan_and_digest_read_them(ranks: Path, tmp_path: Path) -> None:
     assert tenplex("digest", ranks, *FROM).out == tenplex("digest", tmp_path / "whole.safetensors").out
 
 
+def test_verify_reads_them_on_either_side(ranks: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "whole.safetensors"
+    save_file(whole_model(), whole)
+    for pair in ((ranks, whole), (whole, ranks), (ranks, ranks)):
+        report = tenplex_json("verify", *pair, *FROM)
+        assert report["equal"]
+        assert report["tensors_compared"] == len(whole_model())
+        assert "--from" in tenplex("verify", *pair, exit_code=3).err
+    assert "leave --from" in tenplex("verify", whole, whole, *FROM, exit_code=3).err
+    change_rank(ranks, 2, "lm_head.weight", lambda part: part + 1)
+    run = tenplex("verify", whole, ranks, *FROM, exit_code=1)
+    assert "tensor 'lm_head.weight': 160 of 640 elements differ; the first at [20, 0]" in run.out
+
+
+def test_layouts_check_reads_them(ranks: Path, tmp_path: Path) -> None:
+    check = ("layouts", "check", "hf-llama", "--checkpoint")
+    assert "fits" in tenplex(*check, ranks, *FROM, "--to", "tp=2").out
+    assert "(21 tensors)" in tenplex(*check, ranks, "--from", f"tp={TP}", "--to", "tp=2").out
+    assert "--from" in tenplex(*check, ranks, exit_code=1).err
+    save_file(whole_model(), tmp_path / "whole.safetensors")
+    assert "leave --from" in tenplex(*check, tmp_path / "whole.safetensors", *FROM, exit_code=1).err
+
+
 def test_metadata_and_other_files_are_carried(ranks: Path, tmp_path: Path) -> None:
     (ranks / "config.json").write_text('{"a": 1}')
     (ranks / "sub").mkdir()

@@ -71,6 +71,28 @@ def test_both_names_are_read_back(
     assert_same_tensors(model(), loaded)
 
 
+@pytest.mark.parametrize("through", ["", "hf", "safetensors", "folder"])
+def test_a_tie_of_an_hf_folder_lasts(through: str, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    embed = torch.arange(1 << 16, dtype=torch.float32).reshape(256, 256)
+    torch.save({"embed.weight": embed, "head.weight": embed, "norm.weight": torch.ones(5)}, tmp_path / "source.pt")
+    path = tmp_path / "source.pt"
+    tenplex("reshard", path, tmp_path / "hf", "--format", "hf")
+    path = tmp_path / "hf"
+    if through:
+        cut = ("--layout", "fsdp", "--to", "fsdp=2") if through == "folder" else ()
+        target_format = "safetensors" if through == "folder" else through
+        tenplex("reshard", path, tmp_path / "through", "--format", target_format, *cut, "--verify")
+        path = tmp_path / "through"
+    assert stored_bytes(path) < 1.2 * embed.nbytes
+    tenplex("reshard", path, tmp_path / "back.pt", "--format", "torch", "--verify")
+    back = torch.load(tmp_path / "back.pt", weights_only=True)
+    assert list(back) == ["embed.weight", "norm.weight", "head.weight"]
+    assert back["head.weight"].data_ptr() == back["embed.weight"].data_ptr()
+    assert back["norm.weight"].data_ptr() != back["embed.weight"].data_ptr()
+    assert torch.equal(back["head.weight"], embed)
+
+
 def test_a_tied_pair_is_stored_once(tmp_path: Path, layout: Path) -> None:
     big = torch.arange(1 << 16, dtype=torch.float32).reshape(256, 256)
     save_file({"embed.weight": big, "head.weight": big.clone()}, tmp_path / "source")

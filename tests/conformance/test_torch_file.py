@@ -191,6 +191,27 @@ def test_other_files_have_no_place_in_one_file(target: str, tmp_path: Path, wrot
         assert (tmp_path / "back/config.json").read_text() == "{}"
 
 
+@pytest.mark.parametrize("back", ["hf", "safetensors", "torch", "dcp"])
+def test_extra_files_are_not_lost_when_their_folder_is_not_given_again(
+    back: str, tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    wrote_by("safetensors")
+    source, middle, target = tmp_path / "model", tmp_path / "middle.safetensors", tmp_path / "back"
+    source.mkdir()
+    save_file({"w": torch.arange(6.0)}, source / "model.safetensors", metadata={"format": "pt"})
+    (source / "config.json").write_text("{}")
+    (source / "vocab.txt").write_text("a b")
+    tenplex("reshard", source, middle, "--objects", tmp_path / "objects")
+    run = tenplex("reshard", middle, target, "--format", back, exit_code=1)
+    assert "keeps 'config.json' and 2 files in all" in run.err
+    assert "--objects" in run.err
+    assert "--drop-extra-files" in run.err
+    assert not target.exists()
+    assert "config.json" in tenplex("inspect", middle).out
+    tenplex("reshard", middle, target, "--format", back, "--drop-extra-files")
+    tenplex("verify", source, target)
+
+
 @pytest.mark.parametrize("dtype", torch_file.SAFETENSORS_CANNOT_HOLD, ids=str)
 def test_safetensors_refuses_what_it_cannot_hold(dtype: Any, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
     wrote_by("torch")
@@ -249,3 +270,16 @@ def test_inspect_lists_tensors_as_torch_has_them(nested_file: Path, wrote_by: Ca
     found = {tensor["name"]: tensor for tensor in report["tensors"]}
     for name, view in torch_file.views().items():
         assert found[f"views.{name}"]["shape"] == list(view.shape)
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_bytes_fit_in_a_safetensors_file(protocol: int, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    values = [b"", b"\x00\xff", bytearray(), bytearray(b"abc\xff"), {"key": (b"\xc3\xbf",)}]
+    source, middle = tmp_path / "in.pt", tmp_path / "middle.safetensors"
+    torch.save({"w": torch.ones(2), "values": values}, source, pickle_protocol=protocol)
+    tenplex("reshard", source, middle)
+    tenplex("reshard", middle, tmp_path / "out.pt")
+    assert torch_file.load(tmp_path / "out.pt")["values"] == values
+    assert [type(value) for value in torch_file.load(tmp_path / "out.pt")["values"]] == [type(v) for v in values]
+    tenplex("verify", source, tmp_path / "out.pt")

@@ -55,6 +55,29 @@ def test_two_owners_with_different_bytes_are_refused(folder: Path, tmp_path: Pat
     assert_refused(folder, tmp_path / "to", "copied")
 
 
+def test_files_that_changed_places_are_refused(folder: Path, tmp_path: Path) -> None:
+    first, second = device_files(folder)
+    assert first.stat().st_size == second.stat().st_size
+    first.rename(folder / "x")
+    second.rename(first)
+    (folder / "x").rename(second)
+    run = tenplex("inspect", folder, exit_code=1)
+    assert f"{first.name}: the file is of device 1, the manifest names it for device 0" in run.err
+    assert_refused(folder, tmp_path / "to", "device")
+
+
+def test_files_without_a_device_number_are_read(folder: Path, tmp_path: Path) -> None:
+    """As early versions wrote them: the same header without the number, in spaces of the same length."""
+    for file in device_files(folder):
+        content = file.read_bytes()
+        end = 8 + int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:end])
+        del header["__metadata__"]["tenplex"]
+        file.write_bytes(content[:8] + json.dumps(header).encode().ljust(end - 8) + content[end:])
+    tenplex("reshard", folder, tmp_path / "out.safetensors")
+    assert load_file(tmp_path / "out.safetensors")["cut"].flatten().tolist() == list(range(600))
+
+
 def test_absent_device_file_is_named(folder: Path, tmp_path: Path) -> None:
     missing = device_files(folder)[1]
     missing.unlink()

@@ -24,6 +24,11 @@ bool is_convertible(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 || dtype == DType::kFloat64;
 }
 
+bool holds_fractions(DType dtype) {
+  const std::string_view name = to_string(dtype);
+  return name.starts_with("float") || name.starts_with("bfloat") || name.starts_with("complex");
+}
+
 /// The dtype to convert to, or nothing for "error".
 Result<std::optional<DType>> parse_policy(std::string_view policy) {
   if (policy == "error") return std::optional<DType>();
@@ -37,12 +42,18 @@ Result<std::optional<DType>> parse_policy(std::string_view policy) {
 
 }  // namespace
 
-Result<void> apply_dtype_policy(const std::string& policy, std::vector<TensorInfo>* tensors) {
+Result<DTypeCounts> apply_dtype_policy(const std::string& policy, std::vector<TensorInfo>* tensors) {
   TENPLEX_ASSIGN_OR_RETURN(const auto target, parse_policy(policy));
-  if (!target) return {};
-  for (TensorInfo& tensor : *tensors)
-    if (is_convertible(tensor.dtype)) tensor.dtype = *target;
-  return {};
+  DTypeCounts left;
+  if (!target) return left;
+  for (TensorInfo& tensor : *tensors) {
+    if (is_convertible(tensor.dtype)) {
+      tensor.dtype = *target;
+    } else if (holds_fractions(tensor.dtype)) {
+      ++left[tensor.dtype];
+    }
+  }
+  return left;
 }
 
 CLI::Validator dtype_policy_validator() {

@@ -1,10 +1,13 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// --dtype-policy: "error" keeps every element type, "cast:bf16" converts floating-point tensors. Integer, bool, complex
-// and 8-bit floating-point tensors are never converted.
+// --dtype-policy: "error" keeps every element type, "cast:bf16" converts float16, bfloat16, float32 and float64.
+// Integer and bool tensors are never converted, nor complex ones, nor those of 8 bits and fewer: these come with scales
+// of their own, without which their numbers mean little.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,8 +16,12 @@
 
 namespace tenplex::cli {
 
-/// Changes the dtypes of the tensors that the policy converts. Errors: invalid_argument for an unknown policy.
-Result<void> apply_dtype_policy(const std::string& policy, std::vector<TensorInfo>* tensors);
+/// Number of tensors by dtype.
+using DTypeCounts = std::map<DType, std::int64_t>;
+
+/// Changes the dtypes of the tensors that the policy converts. Returns the floating-point and complex tensors that a
+/// cast leaves as they are. Errors: invalid_argument for an unknown policy.
+Result<DTypeCounts> apply_dtype_policy(const std::string& policy, std::vector<TensorInfo>* tensors);
 
 CLI::Validator dtype_policy_validator();
 

@@ -8,22 +8,24 @@ namespace tenplex::cli {
 namespace {
 
 std::vector<TensorInfo> one_of_each() {
-  return {{"w", DType::kFloat32, {2}},
-          {"h", DType::kFloat16, {2}},
-          {"step", DType::kInt64, {}},
-          {"q", DType::kFloat8E4M3FN, {2}},
-          {"c", DType::kComplex64, {2}}};
+  return {{"w", DType::kFloat32, {2}},      {"h", DType::kFloat16, {2}},   {"step", DType::kInt64, {}},
+          {"q", DType::kFloat8E4M3FN, {2}}, {"c", DType::kComplex64, {2}}, {"scale", DType::kFloat8E8M0FNU, {2}},
+          {"q2", DType::kFloat8E4M3FN, {2}}};
 }
 
 TEST(DTypePolicy, ErrorKeepsEveryType) {
   auto tensors = one_of_each();
-  ASSERT_TRUE(apply_dtype_policy("error", &tensors).has_value());
+  const auto left = apply_dtype_policy("error", &tensors);
+  ASSERT_TRUE(left.has_value());
+  EXPECT_TRUE(left->empty());
   EXPECT_EQ(tensors, one_of_each());
 }
 
 TEST(DTypePolicy, CastConvertsOnlyWideFloatingPoint) {
   auto tensors = one_of_each();
-  ASSERT_TRUE(apply_dtype_policy("cast:bf16", &tensors).has_value());
+  const auto left = apply_dtype_policy("cast:bf16", &tensors);
+  ASSERT_TRUE(left.has_value());
+  EXPECT_EQ(*left, (DTypeCounts{{DType::kComplex64, 1}, {DType::kFloat8E4M3FN, 2}, {DType::kFloat8E8M0FNU, 1}}));
   EXPECT_EQ(tensors[0].dtype, DType::kBFloat16);
   EXPECT_EQ(tensors[1].dtype, DType::kBFloat16);
   EXPECT_EQ(tensors[2].dtype, DType::kInt64);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "tenplex/ptc/builtin_layouts.h"
@@ -34,6 +35,20 @@ bool is_one_device(const MeshSizes& sizes) {
 LayoutNote note_of(const Layout& layout, const MeshSizes& sizes) {
   const std::string& family = layout.rules().family;
   return {family.empty() ? layout.name() : family, layout.text(), sizes};
+}
+
+/// Errors: unsupported for a tensor that the checkpoint stores with rows that the layout calls padding.
+Result<void> check_no_stored_padding(std::span<const TensorInfo> stored, const RuleCollection& collection) {
+  for (std::size_t index = 0; index < stored.size(); ++index) {
+    const TensorInfo& real = collection.tensors()[index];
+    if (stored[index].shape == real.shape) continue;
+    return unsupported(fmt::format(
+        "tensor '{}' has shape {} in the checkpoint and {} without what {} calls padding: cut it to that shape, or "
+        "leave 'data' out of the rule",
+        real.name, to_string(stored[index].shape), to_string(real.shape),
+        collection.layout().where(collection.rule_line(TensorId(index)))));
+  }
+  return {};
 }
 
 }  // namespace
@@ -78,6 +93,7 @@ Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, std::ve
   TENPLEX_ASSIGN_OR_RETURN(auto objects, object_names(info));
   TENPLEX_ASSIGN_OR_RETURN(auto collection,
                            RuleCollection::make(layout, sizes, std::move(tensors), std::move(objects)));
+  TENPLEX_TRY(check_no_stored_padding(info.tensors, *collection));
   Mesh mesh = collection->meshes().front();
   return CutCollection{std::move(collection), note_of(layout, sizes), std::move(mesh)};
 }

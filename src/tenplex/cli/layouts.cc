@@ -11,6 +11,7 @@
 #include "tenplex/cli/json_output.h"
 #include "tenplex/cli/layout_choice.h"
 #include "tenplex/cli/mesh_text.h"
+#include "tenplex/cli/source.h"
 #include "tenplex/ptc/builtin_layouts.h"
 
 namespace tenplex::cli {
@@ -18,8 +19,7 @@ namespace {
 
 struct CheckOptions {
   LayoutChoice layout;
-  std::string checkpoint;
-  bool follow_links = false;
+  SourceOptions checkpoint;
   bool json = false;
 };
 
@@ -64,13 +64,12 @@ Result<int> check(const Context& context, const CheckOptions& options) {
   Json json = {{"name", layout.name()}, {"axes", layout.axes()}, {"rules", layout.rules().tensors.size()}};
   std::string text = fmt::format("{}: {} rules, axes {}\n", layout.name(), layout.rules().tensors.size(),
                                  fmt::join(layout.axes(), ", "));
-  if (!options.checkpoint.empty()) {
-    ReadOptions reading;
-    reading.follow_links = options.follow_links;
-    TENPLEX_ASSIGN_OR_RETURN(auto reader, open_checkpoint(context.files, options.checkpoint, reading));
+  if (!options.checkpoint.path.empty()) {
+    TENPLEX_ASSIGN_OR_RETURN(const auto reader,
+                             open_source(context, options.checkpoint, FromMeans::kError, options.layout.layout));
     TENPLEX_ASSIGN_OR_RETURN(const CutCollection fitted,
                              cut(context.files, reader->info(), reader->info().tensors, options.layout));
-    text += fmt::format("fits {} ({} tensors) on {}\n", options.checkpoint, reader->info().tensors.size(),
+    text += fmt::format("fits {} ({} tensors) on {}\n", options.checkpoint.path, reader->info().tensors.size(),
                         mesh_text(fitted.note.mesh));
     json["devices"] = Json::array();
     for (int device = 0; device < fitted.collection->device_count(); ++device) {
@@ -106,9 +105,10 @@ Command check_command(CLI::App& parent) {
   command->add_option("layout", options->layout.layout, "A built-in layout or a file")
       ->required()
       ->type_name("NAME|FILE");
-  command->add_option("--checkpoint", options->checkpoint, "Checkpoint whose tensors it must cut")->type_name("PATH");
+  command->add_option("--checkpoint", options->checkpoint.path, "Checkpoint whose tensors it must cut")
+      ->type_name("PATH");
   add_mesh_option(*command, "--to", options->layout.sizes, "Sizes of the mesh axes; left out means 1");
-  add_follow_links_option(*command, options->follow_links);
+  add_reading_options(*command, options->checkpoint);
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return check(context, *options); }};
 }

@@ -43,6 +43,7 @@ struct Outcome {
   std::string target_format;
   LayoutNote layout;
   int target_devices = 1;
+  DTypeCounts not_cast;  ///< floating-point and complex tensors that --dtype-policy leaves as they are
   ReshardReport report;
 };
 
@@ -99,12 +100,17 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
   TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));
   auto tensors = info.tensors;
-  TENPLEX_TRY(apply_dtype_policy(options.dtype_policy, &tensors));
+  TENPLEX_ASSIGN_OR_RETURN(DTypeCounts not_cast, apply_dtype_policy(options.dtype_policy, &tensors));
   TENPLEX_ASSIGN_OR_RETURN(const CutCollection target, cut(context.files, info, std::move(tensors), options.to));
   if (format->name == "hf" && target.collection->device_count() > 1)
     return invalid_argument(fmt::format("format 'hf' always holds whole tensors: leave --to {} out", options.to.sizes));
-  Outcome outcome{
-      info.format, info.device_count, std::string(format->name), target.note, target.collection->device_count(), {}};
+  Outcome outcome{info.format,
+                  info.device_count,
+                  std::string(format->name),
+                  target.note,
+                  target.collection->device_count(),
+                  std::move(not_cast),
+                  {}};
   TENPLEX_ASSIGN_OR_RETURN(outcome.report, move(context, options, *source, *format, target));
   return outcome;
 }
@@ -132,6 +138,8 @@ std::string text_of(const Outcome& outcome, const ReshardCommandOptions& options
   text += fmt::format(
       "\nrate      {}/s\n",
       format_bytes(static_cast<std::int64_t>(static_cast<double>(report.bytes_written) / std::max(writing, 1e-6))));
+  for (const auto& [dtype, count] : outcome.not_cast)
+    text += fmt::format("not cast  {} × {}\n", count, to_string(dtype));
   if (report.items_checked + report.items_unchecked > 0)
     text += fmt::format("checksums {} of the source right, {} not read in full\n", report.items_checked,
                         report.items_unchecked);
@@ -143,6 +151,8 @@ Json json_of(const Outcome& outcome, const ReshardCommandOptions& options) {
   const ReshardReport& report = outcome.report;
   Json mesh = Json::object();
   for (const auto& [axis, size] : outcome.layout.mesh) mesh[axis] = size;
+  Json not_cast = Json::object();
+  for (const auto& [dtype, count] : outcome.not_cast) not_cast[std::string(to_string(dtype))] = count;
   return {{"source",
            {{"path", options.source.path}, {"format", outcome.source_format}, {"devices", outcome.source_devices}}},
           {"target",
@@ -152,6 +162,7 @@ Json json_of(const Outcome& outcome, const ReshardCommandOptions& options) {
             {"mesh", mesh},
             {"devices", outcome.target_devices}}},
           {"tensors", report.tensors},
+          {"not_cast", not_cast},
           {"bytes_needed", report.bytes_needed},
           {"bytes_read", report.bytes_read},
           {"bytes_written", report.bytes_written},
@@ -196,7 +207,8 @@ Command reshard_command(CLI::App& app) {
   command
       ->add_option(
           "--dtype-policy", options->dtype_policy,
-          "error: keep every element type; cast:TYPE: convert floating-point tensors to TYPE (bf16, fp16, fp32, fp64)")
+          "error: keep every element type; cast:TYPE: convert the tensors of float16, bfloat16, float32 and float64 to "
+          "TYPE (bf16, fp16, fp32, fp64)")
       ->type_name("POLICY")
       ->check(dtype_policy_validator())
       ->capture_default_str();
@@ -210,8 +222,10 @@ Command reshard_command(CLI::App& app) {
                     "Read the target again and compare it with the source before it appears");
   command->add_flag("--no-sync", options->no_sync,
                     "Do not wait until the bytes are on disk (a power cut may lose the target)");
-  command->add_flag("--drop-extra-files", options->drop_extra_files,
-                    "Leave out files beside the tensors (config.json …) where the format has no place for them");
+  command->add_flag(
+      "--drop-extra-files", options->drop_extra_files,
+      "Leave out files beside the tensors (config.json …) where the format has no place for them or --objects "
+      "is not given");
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return run_reshard(context, *options); }};
 }

@@ -46,15 +46,19 @@ ReadOptions SourceOptions::reading() const {
   return reading;
 }
 
-void add_source_options(CLI::App& command, SourceOptions& options, const std::string& name,
-                        const std::string& type_name) {
-  command.add_option(name, options.path, "Checkpoint: a file or a folder")->required()->type_name(type_name);
+void add_reading_options(CLI::App& command, SourceOptions& options) {
   add_mesh_option(command, "--from", options.from.sizes,
                   "Sizes of the source's mesh axes, where it does not say how it is cut");
   add_layout_option(command, "--from-layout", options.from.layout,
                     "Layout of the source, where it does not say how it is cut");
   add_objects_option(command, options.objects_folder);
   add_follow_links_option(command, options.follow_links);
+}
+
+void add_source_options(CLI::App& command, SourceOptions& options, const std::string& name,
+                        const std::string& type_name) {
+  command.add_option(name, options.path, "Checkpoint: a file or a folder")->required()->type_name(type_name);
+  add_reading_options(command, options);
 }
 
 Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options,

@@ -26,7 +26,10 @@ struct SourceOptions {
   ReadOptions reading() const;
 };
 
-/// Adds the checkpoint as positional argument `name`, --from, --from-layout, --objects and --follow-links.
+/// Adds --from, --from-layout, --objects and --follow-links.
+void add_reading_options(CLI::App& command, SourceOptions& options);
+
+/// Adds the checkpoint as positional argument `name`, and the reading options.
 void add_source_options(CLI::App& command, SourceOptions& options, const std::string& name = "source",
                         const std::string& type_name = "SRC");
 

@@ -5,20 +5,21 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <utility>
 
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/json_output.h"
 #include "tenplex/cli/progress_line.h"
+#include "tenplex/cli/source.h"
+#include "tenplex/formats/safetensors/rank_folder.h"
 #include "tenplex/reshard/verify.h"
 
 namespace tenplex::cli {
 namespace {
 
 struct VerifyCommandOptions {
-  std::string first;
+  SourceOptions first;  ///< the reading options are for both
   std::string second;
-  std::string objects_folder;
-  bool follow_links = false;
   WorkOptions work;
   bool json = false;
 };
@@ -97,19 +98,32 @@ Json json_of(const VerifyReport& report) {
   return json;
 }
 
+using Readers = std::pair<std::unique_ptr<CheckpointReader>, std::unique_ptr<CheckpointReader>>;
+
+/// --from is for each of the two that does not say itself how it is cut, and an error if both do.
+Result<Readers> open_both(const Context& context, const VerifyCommandOptions& options) {
+  SourceOptions second = options.first;
+  second.path = options.second;
+  bool needed = false;
+  if (second.has_from()) {
+    TENPLEX_ASSIGN_OR_RETURN(needed, safetensors::is_rank_folder(context.files, second.path, second.reading()));
+  }
+  Readers readers;
+  TENPLEX_ASSIGN_OR_RETURN(readers.first,
+                           open_source(context, options.first, needed ? FromMeans::kAssumption : FromMeans::kError));
+  TENPLEX_ASSIGN_OR_RETURN(readers.second, open_source(context, second, FromMeans::kAssumption));
+  return readers;
+}
+
 Result<VerifyReport> compare(const Context& context, const VerifyCommandOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(const std::int64_t memory, options.work.max_memory_bytes());
-  ReadOptions reading;
-  reading.objects_folder = options.objects_folder;
-  reading.follow_links = options.follow_links;
-  TENPLEX_ASSIGN_OR_RETURN(auto first, open_checkpoint(context.files, options.first, reading));
-  TENPLEX_ASSIGN_OR_RETURN(auto second, open_checkpoint(context.files, options.second, reading));
+  TENPLEX_ASSIGN_OR_RETURN(const Readers readers, open_both(context, options));
   Executor executor(options.work.threads);
   Progress progress(context.signals.watch());
   const ProgressLine line(progress);
   VerifyOptions verify_options;
   verify_options.max_memory_bytes = memory;
-  return verify(*first, *second, verify_options, executor, progress);
+  return verify(*readers.first, *readers.second, verify_options, executor, progress);
 }
 
 Result<int> run_verify(const Context& context, const VerifyCommandOptions& options) {
@@ -129,10 +143,9 @@ Command verify_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("verify",
                                          "Compare two checkpoints bit by bit, whatever their formats and layouts.\n"
                                          "Exit status: 0 equal, 1 different, 3 could not compare");
-  command->add_option("first", options->first, "A checkpoint")->required()->type_name("A");
+  command->add_option("first", options->first.path, "A checkpoint")->required()->type_name("A");
   command->add_option("second", options->second, "Another checkpoint")->required()->type_name("B");
-  add_objects_option(*command, options->objects_folder);
-  add_follow_links_option(*command, options->follow_links);
+  add_reading_options(*command, options->first);
   add_work_options(*command, options->work);
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return run_verify(context, *options); }};

@@ -51,7 +51,10 @@ struct CheckpointInfo {
   std::vector<std::string> files;  ///< relative to the folder, or the file's own name
   int device_count = 1;
   StateGraph state;  ///< root = kNoNode where there are only tensors
+  /// Without a tree, which says it itself: tensors that are an earlier one under another name, stored once.
+  std::vector<std::pair<TensorId, TensorId>> aliases;
   std::vector<ExtraFile> extra_files;
+  std::vector<ExtraFile> unread_files;  ///< extra files in a folder that was not given: ReadOptions::objects_folder
   std::optional<LayoutNote> layout;
   std::vector<std::pair<std::string, std::string>> metadata;  ///< free text that the format keeps beside the tensors
   std::vector<std::string> problems;                          ///< odd but readable: one line each
@@ -147,7 +150,7 @@ struct WriteRequest {
   LayoutNote layout;                       ///< how the target is cut
   std::string target_name;                 ///< last path component of the target, for formats that store it
   std::string objects_folder;              ///< --objects; empty = not given
-  bool keep_all_files = true;              ///< false: leave out extra files that the format has no place for
+  bool keep_all_files = true;              ///< false: leave out extra files without a place in the format, or unread
   std::int64_t max_file_bytes = 0;         ///< hf: shard size; 0 = the format's default
 };
 

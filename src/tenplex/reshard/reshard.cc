@@ -65,6 +65,15 @@ Result<void> check_tensors(const CheckpointInfo& source, const Collection& targe
   return {};
 }
 
+/// Extra files that the source names and that were not given would be lost without a word.
+Result<void> check_extra_files(const CheckpointInfo& source, bool keep_all_files) {
+  if (source.unread_files.empty() || !keep_all_files) return {};
+  return invalid_argument(fmt::format(
+      "the checkpoint keeps '{}' and {} files in all in a folder of their own; --objects DIR says where they "
+      "are, --drop-extra-files leaves them out",
+      source.unread_files[0].path, source.unread_files.size()));
+}
+
 bool casts_any(const CheckpointInfo& source, const Collection& target) {
   for (std::size_t t = 0; t < source.tensors.size(); ++t)
     if (source.tensors[t].dtype != target.tensors()[t].dtype) return true;
@@ -139,6 +148,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
   TENPLEX_TRY(check_memory_limit(options.max_memory_bytes));
   if (options.verify && !options.reopen) return internal_error("verify needs a way to open the target");
   TENPLEX_ASSIGN_OR_RETURN(const auto collection, SourceCollection::build(source.info()));
+  TENPLEX_TRY(check_extra_files(source.info(), request.keep_all_files));
   TENPLEX_TRY(check_tensors(source.info(), target, options.cast));
   TENPLEX_ASSIGN_OR_RETURN(const OutputPlan plan, writer.prepare(request));
   TENPLEX_ASSIGN_OR_RETURN(const OutputLayout layout, OutputLayout::build(plan, target, writer));

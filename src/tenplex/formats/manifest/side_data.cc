@@ -123,6 +123,12 @@ std::vector<TensorId> find_aliases(const CheckpointInfo& source, const Collectio
     if (key(before) == key(view) && volume(source.tensors[view.tensor.index()].shape) > 0)
       same[view.tensor.index()] = same[before.tensor.index()];
   }
+  for (const auto& [alias, stored] : source.aliases) {
+    const TensorInfo& tensor = target.tensors()[alias.index()];
+    if (tensor.dtype == target.tensors()[stored.index()].dtype && volume(tensor.shape) > 0 &&
+        target.geometry_key(alias) == target.geometry_key(stored))
+      same[alias.index()] = stored;
+  }
   for (std::size_t index = 0; index < count; ++index)
     if (const auto stored = target.alias_of(TensorId(index))) same[index] = *stored;
   // Chains lead to their ends: layouts refuse to tie a tensor twice, so none is longer than this.

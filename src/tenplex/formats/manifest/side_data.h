@@ -50,8 +50,8 @@ Result<void> read_path_and_size(JsonReader& json, std::string* path, std::int64_
 /// Errors: corrupt if a name is taken, or the tensor it stands for is not there or an alias itself.
 Result<void> add_alias_tensors(const SideData& side, std::vector<TensorInfo>* tensors, std::vector<TensorId>* sources);
 
-/// For every tensor of `target` the first tensor that it is the same view of, by the state of the source and with the
-/// same dtype, shape and cut in the target; itself for all others. Empty tensors stand for themselves.
+/// For every tensor of `target` the first tensor that it is the same view of, by the state or the aliases of the source
+/// and with the same dtype, shape and cut in the target; itself for all others. Empty tensors stand for themselves.
 std::vector<TensorId> find_aliases(const CheckpointInfo& source, const Collection& target);
 
 }  // namespace tenplex

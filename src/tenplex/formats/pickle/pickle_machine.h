@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -111,6 +112,7 @@ class PickleMachine {
   void touch(NodeId target);
   Result<void> push_global(std::string module, std::string name);
   Result<void> make_object(bool new_object, bool keyword_arguments);
+  std::optional<Node> called_bytes(const ObjectParts& parts);
   Result<void> build();
   Result<void> persistent(NodeId id);
   Result<NodeId> complete(const ObjectParts& parts);
@@ -129,6 +131,7 @@ class PickleMachine {
   std::vector<std::uint32_t> recent_puts_;  // memo indexes set while a frame is open
   std::vector<Frame> frames_;
   std::vector<const PickleHook*> atom_hooks_;  // by atom
+  std::size_t called_bytes_size_ = 0;          // copied by called_bytes(); ≤ 3 × bytes read
   std::int64_t op_offset_ = 0;
   std::uint64_t protocol_ = 0;
   bool stopped_ = false;

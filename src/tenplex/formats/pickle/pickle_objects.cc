@@ -33,6 +33,32 @@ Result<void> PickleMachine::push_global(std::string module, std::string name) {
   return push(id);
 }
 
+// What a call makes that is how protocols below 3 spell bytes, and those below 5 a bytearray; nothing for other calls.
+std::optional<Node> PickleMachine::called_bytes(const ObjectParts& parts) {
+  if (parts.new_object) return std::nullopt;
+  const bool encode = document_.is_global(parts.callable, "_codecs", "encode");
+  const bool array = document_.is_global(parts.callable, "builtins", "bytearray");
+  if (!encode && !array && !document_.is_global(parts.callable, "builtins", "bytes")) return std::nullopt;
+  const std::span<const NodeId> arguments = document_.children(parts.arguments);
+  Node node;
+  node.kind = array ? NodeKind::kByteArray : NodeKind::kBytes;
+  if (arguments.empty() && !encode) return node;
+  const auto kind = arguments.empty() ? std::nullopt : document_.kind(arguments[0]);
+  const bool from_bytes = kind == NodeKind::kBytes && arguments.size() == 1 && !encode;
+  const bool from_text = kind == NodeKind::kString && arguments.size() == 2 &&
+                         (document_.text(arguments[1]) == "latin1" || document_.text(arguments[1]) == "latin-1");
+  if (!from_bytes && !from_text) return std::nullopt;
+  const std::string& source = document_[arguments[0]].text;
+  // Python writes the text for each value anew: at most 2 bytes of UTF-8 and 1 of bytes per byte of the pickle. Copies
+  // beyond that are of one text over and over; those calls stay calls.
+  if (source.size() > 3 * static_cast<std::size_t>(input_.position()) - called_bytes_size_) return std::nullopt;
+  called_bytes_size_ += source.size();
+  auto bytes = from_text ? latin1_of_utf8(source) : std::optional(source);
+  if (!bytes) return std::nullopt;
+  node.text = std::move(*bytes);
+  return node;
+}
+
 // REDUCE, NEWOBJ, NEWOBJ_EX: [callable, arguments] or [class, arguments, keyword arguments] become an object.
 Result<void> PickleMachine::make_object(bool new_object, bool keyword_arguments) {
   TENPLEX_TRY(need(keyword_arguments ? 3 : 2));
@@ -55,6 +81,10 @@ Result<void> PickleMachine::make_object(bool new_object, bool keyword_arguments)
     return {};
   }
   TENPLEX_TRY(charge_node());
+  if (auto bytes = called_bytes(parts)) {
+    stack_[place] = document_.graph_.add(std::move(*bytes));
+    return {};
+  }
   stack_[place] = document_.graph_.add_object(std::move(parts));
   if (hooked) frames_.back().object = stack_[place];
   return {};

@@ -1,7 +1,9 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a Python pickle (protocols 0 to 5) without running anything: globals are names, calls become kObject nodes.
+// Reads a Python pickle (protocols 0 to 5) without running anything: globals are names, calls become kObject nodes,
+// except the calls that spell bytes in protocols below 3 and a bytearray below 5: _codecs.encode(text, 'latin1'),
+// bytes() and bytearray(…) are kBytes and kByteArray.
 //
 //   bytes ─► opcodes ─► stack and memo of NodeIds ─► PickleDocument
 //

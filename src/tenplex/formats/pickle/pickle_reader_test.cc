@@ -82,6 +82,71 @@ TEST(PickleReader, GivesPython2ModulesTheirPython3Names) {
   EXPECT_TRUE(document->is_instance(document->root(), "builtins", "set"));
 }
 
+// Every pickle is what Python 3.11 writes for the value: pickle.dumps(value, protocol).
+TEST(PickleReader, ReadsBytesOfProtocolsThatHaveNone) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"c_codecs\nencode\np0\n(V\\u0000\xff\np1\nVlatin1\np2\ntp3\nRp4\n."s, "\0\xff"s},
+      {"\x80\x02"
+       "c_codecs\nencode\nq\0X\3\0\0\0\0\xc3\xbfq\1X\6\0\0\0latin1q\2\x86q\3Rq\4."s,
+       "\0\xff"s},
+      {"c__builtin__\nbytes\np0\n(tRp1\n."s, ""},
+      {"\x80\x02"
+       "c__builtin__\nbytes\nq\0)Rq\1."s,
+       ""},
+  };
+  for (const auto& [pickle, value] : cases) {
+    const auto document = read(pickle);
+    ASSERT_TRUE(document) << document.error().to_string();
+    EXPECT_EQ(document->kind(document->root()), NodeKind::kBytes);
+    EXPECT_EQ((*document)[document->root()].text, value);
+  }
+}
+
+TEST(PickleReader, ReadsByteArraysOfProtocolsThatHaveNone) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"\x80\x02"
+       "c__builtin__\nbytearray\nq\0)Rq\1."s,
+       ""},
+      {"\x80\x02"
+       "c__builtin__\nbytearray\nq\0c_codecs\nencode\nq\1X\5\0\0\0abc\xc3\xbfq\2X\6\0\0\0latin1q\3\x86q\4Rq\5\x85q\6Rq"
+       "\7."s,
+       "abc\xff"},
+      {"\x80\x04\x8c\x08"
+       "builtins\x94\x8c\x09"
+       "bytearray\x94\x93\x94"
+       "C\3abc\x94\x85\x94R\x94."s,
+       "abc"},
+  };
+  for (const auto& [pickle, value] : cases) {
+    const auto document = read(pickle);
+    ASSERT_TRUE(document) << document.error().to_string();
+    EXPECT_EQ(document->kind(document->root()), NodeKind::kByteArray);
+    EXPECT_EQ((*document)[document->root()].text, value);
+  }
+}
+
+TEST(PickleReader, LeavesOtherCallsOfEncodeAsObjects) {
+  const auto call = [](const std::string& text, const std::string& encoding) {
+    return "c_codecs\nencode\n(V" + text + "\nV" + encoding + "\ntR.";
+  };
+  for (const std::string& pickle : {call("a", "utf-16"), call("\\u0100", "latin1"), "c_codecs\nencode\n(tR."s}) {
+    const auto document = read(pickle);
+    ASSERT_TRUE(document) << document.error().to_string();
+    EXPECT_TRUE(document->is_instance(document->root(), "_codecs", "encode")) << pickle;
+  }
+}
+
+TEST(PickleReader, KeepsBytesOfOneTextOverAndOverSmall) {
+  std::string bomb = "\x80\x02(c_codecs\nencode\nq\0X\0\0\1\0"s + std::string(65536, 'a') + "q\1X\6\0\0\0latin1q\2"s;
+  for (int call = 0; call < 1000; ++call) bomb += "h\0h\1h\2\x86R"s;
+  const auto document = read(bomb + "t.");
+  ASSERT_TRUE(document) << document.error().to_string();
+  std::size_t bytes = 0;
+  for (NodeId id = 0; id < document->graph().size(); ++id) bytes += document->graph()[id].text.size();
+  EXPECT_LE(bytes, 3 * bomb.size());
+  EXPECT_GE(bytes, 65536U);  // the first one is bytes
+}
+
 TEST(PickleReader, RefusesGlobalsWithAnEmptyPartInTheirName) {
   EXPECT_TRUE(read("cm\nA.B\n."));
   for (const std::string name : {".A", "A.", "A..B", "."})

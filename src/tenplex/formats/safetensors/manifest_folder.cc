@@ -67,11 +67,22 @@ class ManifestFolder {
     const std::int64_t size = reader_->file_size(static_cast<std::int32_t>(devices_.size() - 1));
     if (size != file.size_bytes)
       return corrupt(fmt::format("'{}' has {} bytes, the manifest says {}", file.path, size, file.size_bytes));
+    TENPLEX_TRY(check_device(device.header, static_cast<std::int64_t>(devices_.size()) - 1).with_context(file.path));
     device.by_name.reserve(device.header.tensors.size());
     for (std::size_t index = 0; index < device.header.tensors.size(); ++index)
       device.by_name.emplace(device.header.tensors[index].info.name, index);
     device.is_claimed.resize(device.header.tensors.size());
     return {};
+  }
+
+  /// Files of folders that older versions wrote do not say whose they are.
+  static Result<void> check_device(const Header& header, std::int64_t expected) {
+    const auto text = header.find_metadata(kSideKey);
+    if (!text) return {};
+    TENPLEX_ASSIGN_OR_RETURN(const auto device,
+                             decode_device_metadata(*text).with_context(fmt::format("metadata '{}'", kSideKey)));
+    if (!device || *device == expected) return {};
+    return corrupt(fmt::format("the file is of device {}, the manifest names it for device {}", *device, expected));
   }
 
   Result<void> add_shard(const ManifestShard& shard) {

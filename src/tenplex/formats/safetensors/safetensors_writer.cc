@@ -140,9 +140,15 @@ Result<std::vector<TensorInfo>> SafetensorsWriter::local_tensors(std::size_t dev
   return tensors;
 }
 
+Metadata SafetensorsWriter::device_metadata(std::size_t device) const {
+  Metadata metadata = metadata_;
+  metadata.emplace_back(kSideKey, encode_device_metadata(DeviceId(device)));
+  return metadata;
+}
+
 Result<std::int64_t> SafetensorsWriter::add_device_file(std::size_t device, OutputPlan* plan) {
   TENPLEX_ASSIGN_OR_RETURN(const std::vector<TensorInfo> tensors, local_tensors(device));
-  TENPLEX_ASSIGN_OR_RETURN(const std::string header, build_header(tensors, metadata_));
+  TENPLEX_ASSIGN_OR_RETURN(const std::string header, build_header(tensors, device_metadata(device)));
   OutputFile& file = plan->files.emplace_back();
   file.path = fmt::format("device-{:05}-of-{:05}.safetensors", device, devices_.size());
   file.segments.reserve(tensors.size() + 1);
@@ -228,8 +234,9 @@ Result<std::string> SafetensorsWriter::literal(std::int32_t file, std::size_t se
   if (file < 0) return manifest_;
   if (const auto pickle = pickles_.find(file); pickle != pickles_.end()) return pickle->second;
   if (devices_.empty()) return single_header_;
-  TENPLEX_ASSIGN_OR_RETURN(const std::vector<TensorInfo> tensors, local_tensors(static_cast<std::size_t>(file)));
-  return build_header(tensors, metadata_);
+  const auto device = static_cast<std::size_t>(file);
+  TENPLEX_ASSIGN_OR_RETURN(const std::vector<TensorInfo> tensors, local_tensors(device));
+  return build_header(tensors, device_metadata(device));
 }
 
 }  // namespace tenplex::safetensors

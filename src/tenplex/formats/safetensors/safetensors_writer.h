@@ -46,6 +46,7 @@ class SafetensorsWriter final : public CheckpointWriter {
   Result<EncodedState> encode_tree(bool single_file) const;
   Result<void> add_manifest(std::vector<std::int64_t> file_sizes, OutputPlan* plan);
   void add_objects(EncodedState state, bool in_objects_folder, OutputPlan* plan);
+  Metadata device_metadata(std::size_t device) const;
   Result<void> add_extra_files(bool in_objects_folder, OutputPlan* plan) const;
 
   WriteRequest request_;

@@ -69,32 +69,56 @@ void note_tensors_outside_state(CheckpointInfo* info) {
       fmt::format("{} tensors are not in the stored tree, the first is '{}'", missing, info->tensors[first].name));
 }
 
-}  // namespace
-
-std::string encode_side_metadata(const SideData& side) {
+/// The text of an object with the versions and what `append(json)` adds.
+template <typename Append>
+std::string encode(const Append& append) {
   std::string text;
   JsonWriter json(&text);
   json.begin_object();
   json.member("version", kVersion);
   json.member("oldest_reader", kVersion);
-  append_side_members(json, side);
+  append(json);
   const std::string checksum = checksum_of(text);
   text += fmt::format("{}{}{}", kBeforeChecksum, checksum, kAfterChecksum);
   return text;
 }
 
-Result<SideData> decode_side_metadata(std::string_view text) {
+/// read(json, key) takes the value of every member but the reader's version.
+template <typename Read>
+Result<void> decode(std::string_view text, const Read& read) {
   TENPLEX_TRY(check_checksum(text));
-  SideData side;
   std::int64_t oldest_reader = 0;
   JsonReader json(text);
   TENPLEX_TRY(for_each_member(json, [&](std::string_view key) {
     if (key == "oldest_reader") return read_value(json, &oldest_reader);
-    return read_side_member(json, key, &side);
+    return read(json, key);
   }));
   TENPLEX_TRY(json.finish());
-  TENPLEX_TRY(check_oldest_reader(oldest_reader, kVersion));
+  return check_oldest_reader(oldest_reader, kVersion);
+}
+
+}  // namespace
+
+std::string encode_side_metadata(const SideData& side) {
+  return encode([&](JsonWriter& json) { append_side_members(json, side); });
+}
+
+Result<SideData> decode_side_metadata(std::string_view text) {
+  SideData side;
+  TENPLEX_TRY(decode(text, [&](JsonReader& json, std::string_view key) { return read_side_member(json, key, &side); }));
   return side;
+}
+
+std::string encode_device_metadata(DeviceId device) {
+  return encode([&](JsonWriter& json) { json.member("device", std::int64_t{device.value()}); });
+}
+
+Result<std::optional<std::int64_t>> decode_device_metadata(std::string_view text) {
+  std::optional<std::int64_t> device;
+  TENPLEX_TRY(decode(text, [&](JsonReader& json, std::string_view key) {
+    return key == "device" ? read_value(json, &device.emplace()) : skip_value(json);
+  }));
+  return device;
 }
 
 Metadata outgoing_metadata(const CheckpointInfo& source) {
@@ -117,7 +141,10 @@ Result<void> apply_side_data(const SideData& side, FileSystem& files, const Obje
   TENPLEX_TRY(add_alias_tensors(side, &info.tensors, &sources));
   add_alias_chunks(sources, first_alias, reader);
   for (const ExtraFile& file : side.extra_files) info.extra_files.push_back(file);
-  if (side.state_json.empty()) return {};
+  if (side.state_json.empty()) {
+    for (std::size_t k = 0; k < sources.size(); ++k) info.aliases.emplace_back(TensorId(first_alias + k), sources[k]);
+    return {};
+  }
   JsonReader json(side.state_json);
   StateJsonSource source;
   source.tensors = info.tensors;

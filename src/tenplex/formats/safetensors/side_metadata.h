@@ -5,9 +5,15 @@
 //
 //   "tenplex": "{\"version\":1,\"oldest_reader\":1,\"aliases\":{…},\"state\":{…}}"
 //
+// In a device's file of a folder it has the device's number instead, so that files that changed places are noticed:
+//
+//   "tenplex": "{\"version\":1,\"oldest_reader\":1,\"device\":3}"
+//
 // Pure functions, except where objects are read. Threads: safe together.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +30,10 @@ std::string encode_side_metadata(const SideData& side);
 
 /// Errors: corrupt; unsupported for a newer version.
 Result<SideData> decode_side_metadata(std::string_view text);
+
+/// The number of a device, and what the text says of it: nothing where it has none.
+std::string encode_device_metadata(DeviceId device);
+Result<std::optional<std::int64_t>> decode_device_metadata(std::string_view text);
 
 /// The source's free text for a file that we write: without what describes the source's own cut, with "format": "pt"
 /// unless it says otherwise (transformers wants it).

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tenplex/formats/manifest/manifest.h"
 #include "tenplex/formats/member_file.h"
@@ -40,7 +41,7 @@ Result<std::unique_ptr<CheckpointReader>> open_single(FileSystem& files, const s
     if (options.objects_folder.empty()) {
       for (const ExtraFile& file : info.extra_files)
         info.problems.push_back(fmt::format("'{}' is in a folder of objects that was not given", file.path));
-      info.extra_files.clear();
+      info.unread_files = std::exchange(info.extra_files, {});
     }
   }
   return Result<std::unique_ptr<CheckpointReader>>(std::move(reader));

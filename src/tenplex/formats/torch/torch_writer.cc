@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -25,9 +26,12 @@ std::string folder_of(std::string_view target_name) {
   return std::string(stem);
 }
 
-// Without a state tree: an OrderedDict of all tensors, as a module's state_dict() is one.
-StateGraph flat_state(std::span<const TensorInfo> tensors) {
+// Without a state tree: an OrderedDict of all tensors, as a module's state_dict() is one. Aliases share a storage.
+StateGraph flat_state(std::span<const TensorInfo> tensors, std::span<const std::pair<TensorId, TensorId>> aliases) {
   StateGraph graph;
+  std::vector<std::uint32_t> storages(tensors.size());
+  std::iota(storages.begin(), storages.end(), 0);
+  for (const auto& [alias, stored] : aliases) storages[alias.index()] = storages[stored.index()];
   ObjectParts dict;
   dict.callable = graph.add_global("collections", "OrderedDict");
   dict.arguments = graph.add_tuple({});
@@ -35,7 +39,7 @@ StateGraph flat_state(std::span<const TensorInfo> tensors) {
     dict.dict_items.push_back(graph.add_string(tensors[tensor].name));
     TensorView view;
     view.tensor = TensorId(tensor);
-    view.storage = static_cast<std::uint32_t>(tensor);
+    view.storage = storages[tensor];
     view.strides = row_major_strides(tensors[tensor].shape);
     dict.dict_items.push_back(graph.add_tensor(std::move(view)));
   }
@@ -76,7 +80,7 @@ class TorchWriter : public CheckpointWriter {
           fmt::format("a torch file has no place for '{}' and {} files in all beside the tensors; --drop-extra-files "
                       "leaves them out",
                       source.extra_files[0].path, source.extra_files.size()));
-    state_ = source.state.root == kNoNode ? flat_state(tensors_) : source.state;
+    state_ = source.state.root == kNoNode ? flat_state(tensors_, source.aliases) : source.state;
     tie_leaves(*request.target);
     TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(state_, state_.root, tensors_));
     TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
