@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -12,13 +13,9 @@
 namespace tenplex::dcp {
 namespace {
 
-// Storages inside objects are numbered apart from those of tensors and of tenplex.json.
-constexpr std::uint32_t kFirstInnerStorage = 0x80000000;
-
 class StateBuilder {
  public:
-  explicit StateBuilder(const StateInput& input)
-      : in_(input), tables_(input.tables), next_storage_(kFirstInnerStorage) {}
+  explicit StateBuilder(const StateInput& input) : in_(input), tables_(input.tables) {}
 
   Result<BuiltState> run();
 
@@ -42,13 +39,16 @@ class StateBuilder {
   Result<NodeId> object_node(std::uint32_t index);
   Result<void> adopt_tensors(const StoredItem& item, const ItemRange& range, NodeId base);
   Result<void> add_leaves();
+  bool is_inner(NodeId id) const;
+  void number_inner_tensors();
   Result<void> name_inner_tensors();
 
   const StateInput& in_;
   const MetadataTables& tables_;
   std::vector<Record> records_;
   std::vector<StateLeaf> leaves_;
-  std::uint32_t next_storage_;
+  std::uint32_t next_storage_ = 0;  // of tensors inside objects, numbered apart until number_inner_tensors()
+  std::uint32_t next_object_ = 0;
   BuiltState built_;
 };
 
@@ -94,15 +94,21 @@ Result<void> StateBuilder::adopt_tensors(const StoredItem& item, const ItemRange
     built_.inner.push_back(
         {tensor, {TensorId(first + i), device, range.file, range.offset, Box::whole(tensor.shape)}, item.location(i)});
   }
+  std::uint32_t last_object = next_object_;
   for (NodeId id = base; id < built_.graph.size(); ++id) {
     const NodeKind kind = built_.graph[id].kind;
     if (kind == NodeKind::kStorage) return unsupported("it holds a bare torch storage");
     if (kind != NodeKind::kTensor) continue;
     TensorView& view = built_.graph.view(id);
     view.storage += next_storage_;
+    if (view.object != 0) {
+      view.object += next_object_;
+      last_object = std::max(last_object, view.object);
+    }
     view.tensor = TensorId(first + view.tensor.index());
   }
   next_storage_ += static_cast<std::uint32_t>(item.storages.size());
+  next_object_ = last_object;
   return {};
 }
 
@@ -121,6 +127,8 @@ Result<void> StateBuilder::add_leaf(NodeId name, std::vector<PathStep> path) {
   StateLeaf leaf;
   leaf.name = tables_.text(name);
   leaf.path = std::move(path);
+  // Where tenplex.json has the tree, it has the tensors too.
+  if (found.kind == Kind::kTensor && !in_.side.side.state_json.empty()) return {};
   TENPLEX_ASSIGN_OR_RETURN(leaf.node,
                            found.kind == Kind::kTensor ? tensor_node(found.index) : object_node(found.index));
   leaves_.push_back(std::move(leaf));
@@ -153,8 +161,34 @@ Result<void> StateBuilder::add_leaves() {
   return {};
 }
 
+bool StateBuilder::is_inner(NodeId id) const {
+  return built_.graph[id].kind == NodeKind::kTensor &&
+         built_.graph.view(id).tensor.index() >= in_.catalog.tensors.size();
+}
+
+// Each object was written on its own: what lies in it shares nothing with the rest, as far as DCP knows.
+void StateBuilder::number_inner_tensors() {
+  std::uint32_t storage = 0;
+  std::uint32_t object = 0;
+  const auto count = [&](const TensorView& view) {
+    storage = std::max(storage, view.storage + 1);
+    object = std::max(object, view.object);
+  };
+  for (const InnerView& inner : in_.side.inner_views) count(inner.view);
+  for (NodeId id = 0; id < built_.graph.size(); ++id) {
+    if (built_.graph[id].kind == NodeKind::kTensor && !is_inner(id)) count(built_.graph.view(id));
+  }
+  for (NodeId id = 0; id < built_.graph.size(); ++id) {
+    if (!is_inner(id)) continue;
+    TensorView& view = built_.graph.view(id);
+    view.storage += storage;
+    if (view.object != 0) view.object += object;
+  }
+}
+
 Result<void> StateBuilder::name_inner_tensors() {
   if (built_.inner.empty()) return {};
+  number_inner_tensors();
   TENPLEX_ASSIGN_OR_RETURN(const auto names, tensor_names(built_.graph));
   const std::size_t first = in_.catalog.tensors.size();
   std::unordered_map<std::string_view, const TensorView*> views;
