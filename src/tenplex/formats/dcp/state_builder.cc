@@ -13,6 +13,15 @@
 namespace tenplex::dcp {
 namespace {
 
+std::string joined(std::span<const PathStep> path) {
+  std::string name;
+  for (const PathStep& step : path) {
+    if (&step != path.data()) name += '.';
+    name += step.is_index ? fmt::to_string(step.index) : step.key;
+  }
+  return name;
+}
+
 class StateBuilder {
  public:
   explicit StateBuilder(const StateInput& input) : in_(input), tables_(input.tables) {}
@@ -145,6 +154,8 @@ Result<void> StateBuilder::add_leaves() {
     const auto context = [&] { return fmt::format("'{}'", tables_.text(pairs[i])); };
     auto path = path_of(pairs[i + 1]);
     if (!path) return std::move(path).error().with_context(context());
+    if (const std::string name = joined(*path); name != tables_.text(pairs[i]))
+      return corrupt(fmt::format("'{}': its path in planner_data is that of '{}'", tables_.text(pairs[i]), name));
     if (auto added = add_leaf(pairs[i], std::move(*path)); !added) {
       return std::move(added).error().with_context(context());
     }
