@@ -75,7 +75,7 @@ def cut() -> tuple[Metadata, bytes]:
     for index, content in items.items():
         storage[index] = _StorageInfo("__0_0.distcp", len(data), len(content))
         data += content
-    planner = {"w": ("model", 0, "w"), "o": ("o",)}
+    planner = {"w": ("w",), "o": ("o",)}
     return Metadata(state_dict_metadata=state, planner_data=planner, storage_data=storage), data
 
 
@@ -104,6 +104,23 @@ def properties(**fields: Any) -> Callable[[Metadata], None]:
 
 def root_has(**fields: Any) -> Callable[[Metadata], None]:
     return lambda metadata: metadata.__dict__.update(fields)
+
+
+def renamed(**names: tuple[str | int, ...]) -> Callable[[Metadata], None]:
+    """Puts entries at these paths, under the names that belong to them."""
+
+    def change(metadata: Metadata) -> None:
+        new = {name: ".".join(map(str, path)) for name, path in names.items()}
+        state = metadata.state_dict_metadata
+        metadata.state_dict_metadata = {new.get(name, name): entry for name, entry in state.items()}
+        metadata.storage_data = {
+            MetadataIndex(new.get(index.fqn, index.fqn), index.offset, index.index): info
+            for index, info in metadata.storage_data.items()
+        }
+        planner = {name: (name,) for name in metadata.state_dict_metadata}
+        metadata.planner_data = planner | {new[name]: path for name, path in names.items()}
+
+    return change
 
 
 def place(**fields: Any) -> Callable[[Metadata], None]:
@@ -169,8 +186,10 @@ CHANGES: dict[str, Callable[[Metadata], Any]] = {
     "no_planner": root_has(planner_data=None),
     "planner_text": root_has(planner_data={"w": "w"}),
     "planner_float": root_has(planner_data={"w": (1.5,)}),
-    "planner_index": root_has(planner_data={"w": (1,), "o": (0,)}),
-    "planner_clash": root_has(planner_data={"w": ("a", "b"), "o": ("a",)}),
+    "planner_other": root_has(planner_data={"w": ("model", 0, "w"), "o": ("o",)}),
+    "planner_nested": renamed(w=("model", 0, "w")),
+    "planner_index": renamed(w=(1,), o=(0,)),
+    "planner_clash": renamed(w=("a", "b"), o=("a",)),
     "version": root_has(version="1.0", storage_meta=None),
     "up": place(relative_path="../x"),
     "no_path": place(relative_path=None),
@@ -256,7 +275,7 @@ def lies() -> dict[str, bytes]:
     seeds = payload_lies()
     for name, change in CHANGES.items():
         metadata, data = cut()
-        if name not in {"whole", "grad", "planner_index", "planner_clash"}:  # the others need no data
+        if name not in {"whole", "grad", "planner_nested", "planner_index", "planner_clash"}:  # the others need no data
             place(offset=0, length=0)(metadata)
             data = b""
         change(metadata)

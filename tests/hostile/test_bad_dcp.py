@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, MetadataIndex
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, MetadataIndex
 
 from makers.pickle_bombs import BOMBS, READ_OR_REFUSED
 from program import tenplex
@@ -222,7 +222,24 @@ def test_metadata_of_another_class_is_refused(checkpoint: Path, tmp_path: Path) 
 def test_planner_data_with_names_that_clash_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     def clash(metadata: Metadata) -> None:
         assert metadata.planner_data is not None
-        metadata.planner_data["model.words.weight"] = ("model",)
+        entries = metadata.state_dict_metadata
+        item = next(name for name, entry in entries.items() if isinstance(entry, BytesStorageMetadata))
+        entries["model"] = entries[item]
+        metadata.storage_data[MetadataIndex("model")] = metadata.storage_data[storage_of(metadata, item)]
+        metadata.planner_data["model"] = ("model",)
 
     rewrite(checkpoint, clash)
-    read_or_refuse(checkpoint, tmp_path / "out", target_format="torch")
+    assert_refused(checkpoint, tmp_path / "out", "'model'")
+
+
+@pytest.mark.parametrize("path", [("model",), ("model", "words", "bias"), ("model", 0), ("model.words.weigh", "t")])
+def test_planner_data_with_the_path_of_another_name_is_refused(
+    path: tuple[object, ...], checkpoint: Path, tmp_path: Path
+) -> None:
+    def misplace(metadata: Metadata) -> None:
+        assert metadata.planner_data is not None
+        metadata.planner_data["model.words.weight"] = path
+
+    rewrite(checkpoint, misplace)
+    error = "'model.words.weight': its path in planner_data is that of '{}'".format(".".join(map(str, path)))
+    assert_refused(checkpoint, tmp_path / "out", error)

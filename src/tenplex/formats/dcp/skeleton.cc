@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "tenplex/formats/dcp/side_file.h"
+#include "tenplex/formats/state/view_numbers.h"
 
 namespace tenplex::dcp {
 namespace {
@@ -115,10 +117,14 @@ std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<
       if (!added && owner->second != leaf) owner->second = kShared;
     }
   }
+  const ViewNumbers numbers(graph);  // those of the skeleton, whose views are the same
   std::vector<InnerView> shared;
   for (const NodeId id : inner) {
     const TensorView view = graph.view(id);
-    if (leaf_of_storage.at(view.storage) == kShared) shared.push_back({info.tensors[view.tensor.index()].name, view});
+    if (leaf_of_storage.at(view.storage) != kShared) continue;
+    InnerView& kept = shared.emplace_back(InnerView{info.tensors[view.tensor.index()].name, view});
+    kept.view.storage = numbers.storage(view);
+    kept.view.object = numbers.object(view);
   }
   return shared;
 }
@@ -214,6 +220,8 @@ Result<NodeId> restore_skeleton(const SideFile& side, std::span<const TensorInfo
     }
     return corrupt(fmt::format("object '{}' is not there", file.path));
   };
+  for (const InnerView& inner : side.inner_views)
+    source.first_unnamed_storage = std::max(source.first_unnamed_storage, inner.view.storage + 1);
   JsonReader json(side.side.state_json);
   TENPLEX_ASSIGN_OR_RETURN(const StateGraph skeleton, decode_state(json, source));
   if (skeleton.root == kNoNode) return corrupt("the state has no root");

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -13,8 +14,14 @@
 namespace tenplex::dcp {
 namespace {
 
-// Storages inside objects are numbered apart from those of tensors and of tenplex.json.
-constexpr std::uint32_t kFirstInnerStorage = 0x80000000;
+std::string joined(std::span<const PathStep> path) {
+  std::string name;
+  for (const PathStep& step : path) {
+    if (&step != path.data()) name += '.';
+    name += step.is_index ? fmt::to_string(step.index) : step.key;
+  }
+  return name;
+}
 
 class StateBuilder {
  public:
@@ -22,7 +29,6 @@ class StateBuilder {
       : in_(input),
         tables_(input.tables),
         has_skeleton_(!input.side.side.state_json.empty()),
-        next_storage_(kFirstInnerStorage),
         unflattener_(built_.graph, tables_.tensors.size() + tables_.byte_items.size()) {}
 
   Result<BuiltState> run();
@@ -48,6 +54,8 @@ class StateBuilder {
   Result<NodeId> object_node(std::uint32_t index);
   Result<void> adopt_tensors(const StoredItem& item, const ItemRange& range, NodeId base);
   Result<void> add_leaves();
+  bool is_inner(NodeId id) const;
+  void number_inner_tensors();
   Result<void> name_inner_tensors();
 
   const StateInput& in_;
@@ -56,7 +64,8 @@ class StateBuilder {
   bool has_skeleton_;
   std::vector<SkeletonLeaf> leaves_;  // for the skeleton
   std::vector<PathStep> path_;        // of the leaf at hand
-  std::uint32_t next_storage_;
+  std::uint32_t next_storage_ = 0;    // of tensors inside objects, numbered apart until number_inner_tensors()
+  std::uint32_t next_object_ = 0;
   BuiltState built_;
   Unflattener unflattener_;
 };
@@ -84,16 +93,22 @@ Result<void> StateBuilder::adopt_tensors(const StoredItem& item, const ItemRange
     built_.inner.push_back(
         {tensor, {TensorId(first + i), device, range.file, range.offset, Box::whole(tensor.shape)}, item.location(i)});
   }
+  std::uint32_t last_object = next_object_;
   for (NodeId id = base; id < built_.graph.size(); ++id) {
     const NodeKind kind = built_.graph[id].kind;
     if (kind == NodeKind::kStorage) return unsupported("it holds a bare torch storage");
     if (kind != NodeKind::kTensor) continue;
     TensorView view = built_.graph.view(id);
     view.storage += next_storage_;
+    if (view.object != 0) {
+      view.object += next_object_;
+      last_object = std::max(last_object, view.object);
+    }
     view.tensor = TensorId(first + view.tensor.index());
     built_.graph.set_view(id, view);
   }
   next_storage_ += static_cast<std::uint32_t>(item.storages.size());
+  next_object_ = last_object;
   return {};
 }
 
@@ -110,6 +125,8 @@ Result<NodeId> StateBuilder::object_node(std::uint32_t index) {
 Result<void> StateBuilder::add_leaf(NodeId name) {
   const Record found = std::exchange(record(name), {Kind::kDone, 0});
   if (found.kind == Kind::kNone || found.kind == Kind::kDone) return {};
+  // Where tenplex.json has the tree, it has the tensors too.
+  if (found.kind == Kind::kTensor && has_skeleton_) return {};
   TENPLEX_ASSIGN_OR_RETURN(const NodeId node,
                            found.kind == Kind::kTensor ? tensor_node(found.index) : object_node(found.index));
   if (!has_skeleton_) return unflattener_.place(path_, node);
@@ -119,7 +136,10 @@ Result<void> StateBuilder::add_leaf(NodeId name) {
 
 Result<void> StateBuilder::add_planned(std::size_t path) {
   TENPLEX_TRY(tables_.paths.read(path, tables_.document, &path_));
-  return add_leaf(tables_.paths.name(path));
+  const NodeId name = tables_.paths.name(path);
+  if (const std::string text = joined(path_); text != tables_.text(name))
+    return corrupt(fmt::format("its path in planner_data is that of '{}'", text));
+  return add_leaf(name);
 }
 
 Result<void> StateBuilder::add_at_top(NodeId name) {
@@ -143,8 +163,35 @@ Result<void> StateBuilder::add_leaves() {
   return {};
 }
 
+bool StateBuilder::is_inner(NodeId id) const {
+  return built_.graph[id].kind == NodeKind::kTensor &&
+         built_.graph.view(id).tensor.index() >= in_.catalog.tensors.size();
+}
+
+// Each object was written on its own: what lies in it shares nothing with the rest, as far as DCP knows.
+void StateBuilder::number_inner_tensors() {
+  std::uint32_t storage = 0;
+  std::uint32_t object = 0;
+  const auto count = [&](const TensorView& view) {
+    storage = std::max(storage, view.storage + 1);
+    object = std::max(object, view.object);
+  };
+  for (const InnerView& inner : in_.side.inner_views) count(inner.view);
+  for (NodeId id = 0; id < built_.graph.size(); ++id) {
+    if (built_.graph[id].kind == NodeKind::kTensor && !is_inner(id)) count(built_.graph.view(id));
+  }
+  for (NodeId id = 0; id < built_.graph.size(); ++id) {
+    if (!is_inner(id)) continue;
+    TensorView view = built_.graph.view(id);
+    view.storage += storage;
+    if (view.object != 0) view.object += object;
+    built_.graph.set_view(id, view);
+  }
+}
+
 Result<void> StateBuilder::name_inner_tensors() {
   if (built_.inner.empty()) return {};
+  number_inner_tensors();
   TENPLEX_ASSIGN_OR_RETURN(const auto names, tensor_names(built_.graph));
   const std::size_t first = in_.catalog.tensors.size();
   std::unordered_map<std::string_view, const TensorView*> views;

@@ -55,6 +55,8 @@ Result<EncodedState> encode_state(const StateGraph& graph, std::span<const Tenso
 struct StateJsonSource {
   std::span<const TensorInfo> tensors;
   std::function<Result<std::string>(const ObjectFile& file)> read_object;  ///< bytes; checked by decode_state()
+  /// Storages that the JSON does not number get numbers from here on, above those that it gives.
+  std::uint32_t first_unnamed_storage = 0;
 };
 
 /// Reads one JSON value from `json`. Errors: corrupt, with what is wrong; what `read_object` returned.

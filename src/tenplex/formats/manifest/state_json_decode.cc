@@ -8,7 +8,6 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "tenplex/base/checked.h"
 #include "tenplex/formats/manifest/base64.h"
 #include "tenplex/formats/manifest/envelope.h"
 #include "tenplex/formats/manifest/json_values.h"
@@ -261,22 +260,9 @@ class StateDecoder {
     return found->second;
   }
 
-  /// All elements lie at addresses that an int64 can hold, also in bytes.
   Result<void> check_view(const TensorView& view) const {
-    const TensorInfo& tensor = source_.tensors[view.tensor.index()];
-    if (view.strides.rank() != tensor.shape.rank())
-      return json_.fail(fmt::format("tensor '{}': strides {} for shape {}", tensor.name, to_string(view.strides),
-                                    to_string(tensor.shape)));
-    std::optional<std::int64_t> last = view.offset;
-    bool negative = view.offset < 0;
-    for (int dim = 0; dim < tensor.shape.rank(); ++dim) {
-      negative = negative || view.strides[dim] < 0;
-      const auto reach = checked_mul(std::max<std::int64_t>(tensor.shape[dim] - 1, 0), view.strides[dim]);
-      last = last && reach ? checked_add(*last, *reach) : std::nullopt;
-    }
-    if (negative || !last || !checked_mul(*last, 128))
-      return json_.fail(fmt::format("tensor '{}': offset {} and strides {} lead outside of any storage", tensor.name,
-                                    view.offset, to_string(view.strides)));
+    const auto fault = view_fault(view, source_.tensors[view.tensor.index()]);
+    if (fault) return json_.fail(*fault);
     return {};
   }
 
@@ -373,7 +359,7 @@ class StateDecoder {
   }
 
   void name_storages() {
-    std::uint32_t next = 0;
+    std::uint32_t next = source_.first_unnamed_storage;
     for (const NodeId id : views_)
       if (graph_.view(id).storage != kUnnamedStorage) next = std::max(next, graph_.view(id).storage + 1);
     for (const NodeId id : views_) {

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <unordered_map>
 
 #include "tenplex/formats/manifest/base64.h"
 #include "tenplex/formats/manifest/json_writer.h"
 #include "tenplex/formats/manifest/state_json.h"
 #include "tenplex/formats/manifest/state_names.h"
 #include "tenplex/formats/pickle/pickle_writer.h"
+#include "tenplex/formats/state/view_numbers.h"
 
 namespace tenplex {
 namespace {
@@ -24,11 +24,15 @@ constexpr std::size_t kLongestPath = 64;                 // steps shown in an er
 class StateEncoder {
  public:
   StateEncoder(const StateGraph& graph, std::span<const TensorInfo> tensors, const StateJsonOptions& options)
-      : graph_(graph), tensors_(tensors), options_(options), order_(graph.size(), kNoNode), json_(&encoded_.json) {}
+      : graph_(graph),
+        tensors_(tensors),
+        options_(options),
+        order_(graph.size(), kNoNode),
+        numbers_(graph),
+        json_(&encoded_.json) {}
 
   Result<EncodedState> run() && {
     number();
-    count_storages();
     json_.begin_object();
     json_.member("root", std::int64_t{order_[graph_.root]});
     json_.key("nodes");
@@ -66,15 +70,6 @@ class StateEncoder {
       graph_.for_each_edge(visit.node, [&](NodeId below) { stack.push_back({below, visit.node}); });
       std::reverse(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end());
     }
-  }
-
-  void count_storages() {
-    for (NodeId id = 0; id < graph_.size(); ++id)  // also below opaque objects
-      if (is_view(id)) ++storage_uses_[graph_.view(id).storage];
-  }
-
-  bool is_view(NodeId id) const {
-    return graph_[id].kind == NodeKind::kTensor || graph_[id].kind == NodeKind::kStorage;
   }
 
   Result<void> node(NodeId id) {
@@ -181,17 +176,18 @@ class StateEncoder {
     const TensorInfo& tensor = tensors_[view.tensor.index()];
     if (find_invalid_utf8(tensor.name) != std::string_view::npos)
       return unsupported(fmt::format("tensor '{}': the name is not UTF-8 text", tensor.name));
+    if (auto fault = view_fault(view, tensor)) return unsupported(std::move(*fault));
     json_.begin_array();
     json_.value(tag_of(graph_[id].kind));
     json_.value(tensor.name);
     if (view.requires_grad || view.parameter)
       json_.value(fmt::format("{}{}", view.requires_grad ? "g" : "", view.parameter ? "p" : ""));
     const bool plain = view.offset == 0 && view.strides == row_major_strides(tensor.shape);
-    if (!plain || view.object != 0 || storage_uses_[view.storage] > 1) {
-      json_.value(std::int64_t{view.storage});
+    if (!plain || view.object != 0 || numbers_.shares_storage(view)) {
+      json_.value(std::int64_t{numbers_.storage(view)});
       json_.value(view.offset);
       json_.value(view.strides);
-      if (view.object != 0) json_.value(std::int64_t{view.object});
+      if (view.object != 0) json_.value(std::int64_t{numbers_.object(view)});
     }
     json_.end_array();
     return {};
@@ -202,9 +198,13 @@ class StateEncoder {
       return unsupported(fmt::format("{}: {} has no place here{}", path_of(id), describe(id), options_.refusal_hint));
     PickleWriteOptions pickle;
     pickle.protocol = 4;
-    pickle.tensor = [this](PickleWriter& writer, const StateGraph& graph, NodeId node) {
-      const TensorView view = graph.view(node);
-      return write_tensor_reference(writer, graph[node].kind, view, tensors_[view.tensor.index()].name);
+    pickle.tensor = [this](PickleWriter& writer, const StateGraph& graph, NodeId node) -> Result<void> {
+      TensorView view = graph.view(node);
+      const TensorInfo& tensor = tensors_[view.tensor.index()];
+      if (auto fault = view_fault(view, tensor)) return unsupported(std::move(*fault));
+      view.storage = numbers_.storage(view);
+      view.object = numbers_.object(view);
+      return write_tensor_reference(writer, graph[node].kind, view, tensor.name);
     };
     auto bytes = write_pickle(graph_, id, pickle);
     if (!bytes) return std::move(bytes).error().with_context(path_of(id));
@@ -258,7 +258,7 @@ class StateEncoder {
   const StateJsonOptions& options_;
   std::vector<NodeId> order_;  // position in the JSON, by node
   std::vector<Visit> visits_;  // by position
-  std::unordered_map<std::uint32_t, int> storage_uses_;
+  ViewNumbers numbers_;
   EncodedState encoded_;
   JsonWriter json_;
 };

@@ -167,6 +167,59 @@ TEST(StateJson, KeepsAnOpaqueObjectWithATensorAsAPickle) {
   EXPECT_EQ(read.view(tensor).storage, read.view(items[1]).storage);
 }
 
+TEST(StateJson, WritesSmallNumbersWhateverTheGraphHas) {
+  StateGraph graph;
+  ObjectParts parts;
+  parts.callable = graph.add_global("mylib.sched", "Cosine");
+  parts.arguments = graph.add_tuple({graph.add_tensor({TensorId(0), 0xfffffff0, 2, {3, 1}, false, false, 0xffffffff})});
+  graph.root = graph.add_list({graph.add_object(parts),
+                               graph.add_tensor({TensorId(1), 0xfffffff0, 4, {2, 1}, false, false, 0xffffffff}),
+                               graph.add_tensor({TensorId(2), 0x80000000, 1, {}})});
+  const auto encoded = encode_state(graph, kTensors, {.allow_objects = true, .object_prefix = "", .refusal_hint = ""});
+  ASSERT_TRUE(encoded.has_value()) << encoded.error().to_string();
+  EXPECT_TRUE(
+      encoded->json.starts_with(R"({"root":0,"nodes":[["l",1,2,3],["x",0],["T","v",1,4,[2,1],1],["T","s",0,1,[]]],)"))
+      << encoded->json;
+  const StateGraph read = there_and_back(graph);
+  const auto& items = read[read.root].children;
+  const NodeId inner = read[read.object(items[0]).arguments].children[0];
+  EXPECT_EQ(read.view(inner).storage, 1U);
+  EXPECT_EQ(read.view(inner).object, 1U);
+}
+
+TEST(StateJson, RefusesToWriteAViewThatItWouldNotRead) {
+  for (const bool inside : {false, true}) {
+    for (const TensorView& view : {TensorView{TensorId(0), 0, INT64_MAX / 100, {3, 1}},
+                                   TensorView{TensorId(0), 0, -1, {3, 1}}, TensorView{TensorId(0), 0, 0, {1}}}) {
+      StateGraph graph;
+      ObjectParts parts;
+      parts.callable = graph.add_global("a", "B");
+      parts.arguments = graph.add_tuple({graph.add_tensor(view)});
+      graph.root = inside ? graph.add_object(parts) : parts.arguments;
+      const auto encoded =
+          encode_state(graph, kTensors, {.allow_objects = true, .object_prefix = "", .refusal_hint = ""});
+      ASSERT_FALSE(encoded.has_value());
+      EXPECT_EQ(encoded.error().code(), ErrorCode::kUnsupported) << encoded.error().to_string();
+    }
+  }
+}
+
+TEST(StateJson, NumbersUnnamedStoragesWhereTheCallerSays) {
+  const std::string text = R"({"root":0,"nodes":[["l",1,2,3],["T","w"],["T","v",1,4,[2,1]],["T","s"]]})";
+  for (const std::uint32_t first : {0U, 7U}) {
+    JsonReader json(text);
+    StateJsonSource source;
+    source.tensors = kTensors;
+    source.first_unnamed_storage = first;
+    const auto graph = decode_state(json, source);
+    ASSERT_TRUE(graph.has_value()) << graph.error().to_string();
+    const auto& items = (*graph)[graph->root].children;
+    EXPECT_EQ(graph->view(items[1]).storage, 1U);
+    EXPECT_EQ(graph->view(items[0]).storage, first == 7 ? 7U : 2U);
+    EXPECT_EQ(graph->view(items[2]).storage, first == 7 ? 8U : 3U);
+  }
+}
+
 TEST(StateJson, RefusesAChangedObjectFile) {
   StateGraph graph;
   ObjectParts parts;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 
+#include "tenplex/base/checked.h"
+
 namespace tenplex {
 namespace {
 
@@ -87,6 +89,23 @@ std::string step_name(const StateGraph& graph, NodeId parent, NodeId child) {
   const Node& key = graph[items[static_cast<std::size_t>(index - 1)]];
   if (key.kind == NodeKind::kInt) return fmt::format("{}", key.integer);
   return key.kind == NodeKind::kString ? key.text : "(key)";
+}
+
+std::optional<std::string> view_fault(const TensorView& view, const TensorInfo& tensor) {
+  if (view.strides.rank() != tensor.shape.rank())
+    return fmt::format("tensor '{}': strides {} for shape {}", tensor.name, to_string(view.strides),
+                       to_string(tensor.shape));
+  std::optional<std::int64_t> last = view.offset;
+  bool negative = view.offset < 0;
+  for (int dim = 0; dim < tensor.shape.rank(); ++dim) {
+    negative = negative || view.strides[dim] < 0;
+    const auto reach = checked_mul(std::max<std::int64_t>(tensor.shape[dim] - 1, 0), view.strides[dim]);
+    last = last && reach ? checked_add(*last, *reach) : std::nullopt;
+  }
+  if (negative || !last || !checked_mul(*last, 128))
+    return fmt::format("tensor '{}': offset {} and strides {} lead outside of any storage", tensor.name, view.offset,
+                       to_string(view.strides));
+  return std::nullopt;
 }
 
 Result<void> write_tensor_reference(PickleWriter& writer, NodeKind kind, const TensorView& view,

@@ -17,6 +17,7 @@
 #include "tenplex/formats/pickle/pickle_document.h"
 #include "tenplex/formats/pickle/pickle_writer.h"
 #include "tenplex/formats/state/state_graph.h"
+#include "tenplex/ptc/tensor.h"
 
 namespace tenplex {
 
@@ -32,6 +33,10 @@ bool is_plain_object(const StateGraph& graph, const ObjectParts& parts);
 
 /// How `child` is reached from `parent`: a key, an index, or nothing for the parts of an object.
 std::string step_name(const StateGraph& graph, NodeId parent, NodeId child);
+
+/// What is wrong with a view that no storage can hold: strides of another rank, negative ones, or elements at addresses
+/// beyond an int64, also in bytes. Such views are neither written nor read.
+std::optional<std::string> view_fault(const TensorView& view, const TensorInfo& tensor);
 
 Result<void> write_tensor_reference(PickleWriter& writer, NodeKind kind, const TensorView& view, std::string_view name);
 

@@ -48,12 +48,12 @@ std::optional<Node> PickleMachine::called_bytes(const ObjectParts& parts) {
   const bool from_text = kind == NodeKind::kString && arguments.size() == 2 &&
                          (document_.text(arguments[1]) == "latin1" || document_.text(arguments[1]) == "latin-1");
   if (!from_bytes && !from_text) return std::nullopt;
-  const std::string& source = document_[arguments[0]].text;
+  const std::string_view source = document_.text_of(*kind, arguments[0]).value_or(std::string_view());
   // Python writes the text for each value anew: at most 2 bytes of UTF-8 and 1 of bytes per byte of the pickle. Copies
   // beyond that are of one text over and over; those calls stay calls.
   if (source.size() > 3 * static_cast<std::size_t>(input_.position()) - called_bytes_size_) return std::nullopt;
   called_bytes_size_ += source.size();
-  auto bytes = from_text ? latin1_of_utf8(source) : std::optional(source);
+  auto bytes = from_text ? latin1_of_utf8(source) : std::optional<std::string>(source);
   if (!bytes) return std::nullopt;
   node.text = std::move(*bytes);
   return node;
