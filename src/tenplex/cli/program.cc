@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tenplex/base/printable.h"
 #include "tenplex/cli/completion.h"
 #include "tenplex/cli/digest.h"
 #include "tenplex/cli/inspect.h"
@@ -41,7 +42,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, bool json) {
   }
   const CLI::App* chosen = &app;
   while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
-  std::fputs(fmt::format("tenplex: error: {}\ntenplex: see '{} --help'\n", error.what(),
+  std::fputs(fmt::format("tenplex: error: {}\ntenplex: see '{} --help'\n", printable(error.what()),
                          chosen->get_help_ptr() == nullptr ? "tenplex" : full_name(*chosen))
                  .c_str(),
              stderr);
