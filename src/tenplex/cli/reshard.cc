@@ -97,6 +97,10 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
   TENPLEX_TRY(check_target(context.files, options.source.path, options.target, options.overwrite));
   TENPLEX_ASSIGN_OR_RETURN(auto source, open_source(context, options.source, FromMeans::kError, options.to.layout));
   const CheckpointInfo& info = source->info();
+  if (options.overwrite)
+    TENPLEX_TRY(check_replaced(context.files, options.target,
+                               options.drop_extra_files ? std::vector<ExtraFile>() : info.extra_files,
+                               options.source.reading()));
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
   TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));
   auto tensors = info.tensors;
