@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tenplex/base/printable.h"
+
 namespace tenplex::cli {
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
@@ -19,7 +21,7 @@ Result<void> finish_output() {
 
 int report(const Error& error, bool json) {
   const std::string message = error.to_string();
-  std::fputs(fmt::format("tenplex: error: {}\n", message).c_str(), stderr);
+  std::fputs(fmt::format("tenplex: error: {}\n", printable(message)).c_str(), stderr);
   if (json) {
     const nlohmann::ordered_json document = {
         {"error", {{"code", to_string(error.code())}, {"message", message}, {"retryable", error.retryable()}}}};
@@ -28,6 +30,8 @@ int report(const Error& error, bool json) {
   return error.code() == ErrorCode::kCancelled ? kExitInterrupted : kExitFailed;
 }
 
-void warn(const std::string& text) { std::fputs(fmt::format("tenplex: warning: {}\n", text).c_str(), stderr); }
+void warn(const std::string& text) {
+  std::fputs(fmt::format("tenplex: warning: {}\n", printable(text)).c_str(), stderr);
+}
 
 }  // namespace tenplex::cli

@@ -22,17 +22,18 @@ struct Context {
   Signals& signals;
 };
 
-/// Writes to standard output; finish_output() says whether all of it arrived.
+/// Writes to standard output as it is: text from files goes through printable() first. finish_output() says whether all
+/// of it arrived.
 void print(const std::string& text);
 
 /// Flushes standard output. Errors: io, resource_exhausted if something that was printed could not be written.
 Result<void> finish_output();
 
-/// "tenplex: error: …" on standard error; with `json` also {"error": {"code", "message"}} on standard output.
-/// Returns the exit status for it.
+/// "tenplex: error: …" on standard error, one line in printable(); with `json` also {"error": {"code", "message"}} on
+/// standard output. Returns the exit status for it.
 int report(const Error& error, bool json);
 
-/// "tenplex: warning: …" on standard error.
+/// "tenplex: warning: …" on standard error, one line in printable().
 void warn(const std::string& text);
 
 }  // namespace tenplex::cli

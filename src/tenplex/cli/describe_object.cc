@@ -6,23 +6,27 @@
 
 #include <algorithm>
 
+#include "tenplex/base/printable.h"
+
 namespace tenplex::cli {
 namespace {
 
 constexpr std::size_t kLongestText = 48;
 
-/// Text with control characters and quotes escaped, cut to kLongestText.
-std::string quoted(const std::string& text) {
+/// At most kLongestText bytes of `text`, which end between two characters.
+std::string_view shortened(std::string_view text) {
+  if (text.size() <= kLongestText) return text;
+  std::size_t end = kLongestText;
+  while (end > kLongestText - 4 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+/// Text in printable_name() with quotes escaped too, cut to kLongestText.
+std::string quoted(std::string_view text) {
   std::string shown = "'";
-  for (const char character : text.substr(0, kLongestText)) {
-    if (character == '\'' || character == '\\') {
-      shown += '\\';
-      shown += character;
-    } else if (static_cast<unsigned char>(character) < 0x20) {
-      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(character));
-    } else {
-      shown += character;
-    }
+  for (const char character : printable_name(shortened(text))) {
+    if (character == '\'') shown += '\\';
+    shown += character;
   }
   return shown + (text.size() > kLongestText ? "…'" : "'");
 }
@@ -31,7 +35,7 @@ std::string class_name(const StateGraph& graph, NodeId callable) {
   if (callable == kNoNode || graph[callable].kind != NodeKind::kGlobal) return "unknown";
   std::string name = graph[callable].text;
   std::replace(name.begin(), name.end(), '\n', '.');
-  return name;
+  return printable_name(name);
 }
 
 }  // namespace

@@ -19,6 +19,9 @@ TEST(DescribeObject, ShowsScalarsAsPythonWritesThem) {
 TEST(DescribeObject, EscapesControlCharactersAndCutsLongText) {
   StateGraph graph;
   EXPECT_EQ(describe_object(graph, graph.add_string("a\x1b[31m")), "'a\\x1b[31m'");
+  EXPECT_EQ(describe_object(graph, graph.add_string("a\nb\u202e\xff")), "'a\\nb\\u202e\\xff'");
+  EXPECT_EQ(describe_object(graph, graph.add_string(std::string(47, 'x') + "ééé")), "'" + std::string(47, 'x') + "…'");
+  EXPECT_EQ(describe_object(graph, graph.add_global("a\x1b[31m", "B")), "a\\x1b[31m.B");
   EXPECT_EQ(describe_object(graph, graph.add_string(std::string(60, 'x'))), "'" + std::string(48, 'x') + "…'");
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 
+#include "tenplex/base/printable.h"
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/json_output.h"
 #include "tenplex/cli/progress_line.h"
@@ -39,7 +40,8 @@ Result<int> run_digest(const Context& context, const DigestCommandOptions& optio
   std::sort(by_name.begin(), by_name.end(), [&](auto a, auto b) { return tensors[a].name < tensors[b].name; });
   if (!options.json) {
     std::string text;
-    for (const std::size_t i : by_name) text += fmt::format("{}  {}\n", to_string(digests[i]), tensors[i].name);
+    for (const std::size_t i : by_name)
+      text += fmt::format("{}  {}\n", to_string(digests[i]), printable_name(tensors[i].name));
     print(text);
     return kExitOk;
   }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 
+#include "tenplex/base/printable.h"
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/describe_cut.h"
 #include "tenplex/cli/describe_object.h"
@@ -82,27 +83,30 @@ std::string text_of(const CheckpointInfo& info, const Summary& summary, const In
   std::string dtypes;
   for (const auto& [dtype, count] : summary.tensors_by_dtype)
     dtypes += fmt::format("{}{} × {}", dtypes.empty() ? "   " : ", ", count, dtype);
-  std::string text = fmt::format("checkpoint   {}\nformat       {}{}\n", options.source.path, info.format,
-                                 info.detail.empty() ? "" : " (" + info.detail + ")");
-  text += info.layout ? fmt::format("layout       {}   {}\n", info.layout->name, mesh_text(info.layout->mesh))
-                      : "layout       not stored; boxes are known\n";
+  std::string text = fmt::format("checkpoint   {}\nformat       {}{}\n", printable_name(options.source.path),
+                                 info.format, info.detail.empty() ? "" : fmt::format(" ({})", printable(info.detail)));
+  text += info.layout
+              ? fmt::format("layout       {}   {}\n", printable_name(info.layout->name), mesh_text(info.layout->mesh))
+              : "layout       not stored; boxes are known\n";
   text += fmt::format("devices      {}\nfiles        {}\ntensors      {}   {}{}\nchunks       {}\nobjects      {}\n",
                       info.device_count, info.files.size(), info.tensors.size(), format_bytes(summary.bytes), dtypes,
                       info.chunks.size(), summary.objects.size());
   for (const ExtraFile& file : info.extra_files)
-    text += fmt::format("extra file   {}   {}\n", file.path, format_bytes(file.size_bytes));
-  for (const std::string& problem : info.problems) text += fmt::format("problem      {}\n", problem);
+    text += fmt::format("extra file   {}   {}\n", printable_name(file.path), format_bytes(file.size_bytes));
+  for (const std::string& problem : info.problems) text += fmt::format("problem      {}\n", printable(problem));
   if (!options.tensors) return text;
   std::size_t width = 4;
-  for (const TensorInfo& tensor : info.tensors) width = std::max(width, std::min<std::size_t>(tensor.name.size(), 72));
+  for (const TensorInfo& tensor : info.tensors)
+    width = std::max(width, std::min<std::size_t>(printable_name(tensor.name).size(), 72));
   text += fmt::format("\n{:<{}}  {:<14} {:<22} {:>10}  cut\n", "name", width, "dtype", "shape", "bytes");
   for (std::size_t i = 0; i < info.tensors.size(); ++i) {
     const TensorInfo& tensor = info.tensors[i];
-    text += fmt::format("{:<{}}  {:<14} {:<22} {:>10}  {}\n", tensor.name, width, to_string(tensor.dtype),
-                        to_string(tensor.shape), format_bytes(size_bytes(tensor)), to_string(summary.cuts[i]));
+    text +=
+        fmt::format("{:<{}}  {:<14} {:<22} {:>10}  {}\n", printable_name(tensor.name), width, to_string(tensor.dtype),
+                    to_string(tensor.shape), format_bytes(size_bytes(tensor)), to_string(summary.cuts[i]));
   }
   for (const StateLeaf& object : summary.objects)
-    text += fmt::format("{:<{}}  {}\n", object.name, width, describe_object(info.state, object.node));
+    text += fmt::format("{:<{}}  {}\n", printable_name(object.name), width, describe_object(info.state, object.node));
   return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "tenplex/base/printable.h"
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/json_output.h"
 #include "tenplex/cli/layout_choice.h"
@@ -62,15 +63,16 @@ std::pair<std::int64_t, std::int64_t> held_by(const Collection& collection, Devi
 Result<int> check(const Context& context, const CheckOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(const Layout layout, load_layout(context.files, options.layout.layout));
   Json json = {{"name", layout.name()}, {"axes", layout.axes()}, {"rules", layout.rules().tensors.size()}};
-  std::string text = fmt::format("{}: {} rules, axes {}\n", layout.name(), layout.rules().tensors.size(),
-                                 fmt::join(layout.axes(), ", "));
+  std::string text =
+      fmt::format("{}: {} rules, axes {}\n", printable_name(layout.name()), layout.rules().tensors.size(),
+                  printable(fmt::format("{}", fmt::join(layout.axes(), ", "))));
   if (!options.checkpoint.path.empty()) {
     TENPLEX_ASSIGN_OR_RETURN(const auto reader,
                              open_source(context, options.checkpoint, FromMeans::kError, options.layout.layout));
     TENPLEX_ASSIGN_OR_RETURN(const CutCollection fitted,
                              cut(context.files, reader->info(), reader->info().tensors, options.layout));
-    text += fmt::format("fits {} ({} tensors) on {}\n", options.checkpoint.path, reader->info().tensors.size(),
-                        mesh_text(fitted.note.mesh));
+    text += fmt::format("fits {} ({} tensors) on {}\n", printable_name(options.checkpoint.path),
+                        reader->info().tensors.size(), mesh_text(fitted.note.mesh));
     json["devices"] = Json::array();
     for (int device = 0; device < fitted.collection->device_count(); ++device) {
       const auto [count, bytes] = held_by(*fitted.collection, DeviceId(device));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "tenplex/base/printable.h"
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/dtype_policy.h"
 #include "tenplex/cli/json_output.h"
@@ -97,6 +98,10 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
   TENPLEX_TRY(check_target(context.files, options.source.path, options.target, options.overwrite));
   TENPLEX_ASSIGN_OR_RETURN(auto source, open_source(context, options.source, FromMeans::kError, options.to.layout));
   const CheckpointInfo& info = source->info();
+  if (options.overwrite)
+    TENPLEX_TRY(check_replaced(context.files, options.target,
+                               options.drop_extra_files ? std::vector<ExtraFile>() : info.extra_files,
+                               options.source.reading()));
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
   TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));
   auto tensors = info.tensors;
@@ -129,8 +134,9 @@ std::string text_of(const Outcome& outcome, const ReshardCommandOptions& options
       "read      {}\n"
       "written   {} in {} file{}\n"
       "time      {:.2f} s: plan {:.2f}, copy {:.2f}, finish {:.2f}{}",
-      options.source.path, outcome.source_format, outcome.source_devices, outcome.source_devices == 1 ? "" : "s",
-      options.target, outcome.target_format, outcome.layout.name, mesh_text(outcome.layout.mesh), report.tensors,
+      printable_name(options.source.path), outcome.source_format, outcome.source_devices,
+      outcome.source_devices == 1 ? "" : "s", printable_name(options.target), outcome.target_format,
+      printable_name(outcome.layout.name), mesh_text(outcome.layout.mesh), report.tensors,
       format_bytes(report.bytes_needed), format_bytes(report.bytes_read), format_bytes(report.bytes_written),
       report.files_written, report.files_written == 1 ? "" : "s", seconds_of(report), report.plan_seconds,
       report.move_seconds, report.finish_seconds,

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "tenplex/formats/other_files.h"
+
 namespace tenplex::cli {
 namespace {
 
@@ -20,6 +22,11 @@ std::filesystem::path real_path(const std::string& path) {
 
 bool lies_in(const std::filesystem::path& inner, const std::filesystem::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+bool is_empty_folder(FileSystem& files, const std::string& path) {
+  const auto entries = files.list(path);
+  return entries && entries->empty();
 }
 
 bool is_checkpoint(FileSystem& files, const std::string& path) {
@@ -40,13 +47,32 @@ Result<void> check_target(FileSystem& files, const std::string& source, const st
   const auto status = files.status(target);
   if (!status) return {};
   if (!overwrite) return already_exists(fmt::format("'{}' exists already; --overwrite replaces it", target));
-  if (status->kind == FileKind::kFolder) {
-    const auto entries = files.list(target);
-    if (entries && entries->empty()) return {};
-  }
+  if (is_empty_folder(files, target)) return {};
   if (!is_checkpoint(files, target))
     return invalid_argument(fmt::format("'{}' is no checkpoint; --overwrite replaces only checkpoints", target));
   return {};
+}
+
+Result<void> check_replaced(FileSystem& files, const std::string& target, const std::vector<ExtraFile>& rewritten,
+                            const ReadOptions& reading) {
+  const auto status = files.status(target);
+  if (!status || is_empty_folder(files, target)) return {};
+  const auto held = open_checkpoint(files, target, reading);
+  if (!held)
+    return invalid_argument(
+        fmt::format("--overwrite replaces only what it can read as a checkpoint; remove '{}' yourself if nothing in it "
+                    "is needed: {}",
+                    target, held.error().to_string()));
+  if (status->kind != FileKind::kFolder) return {};
+  TENPLEX_ASSIGN_OR_RETURN(std::vector<std::string> others, other_files(files, target, (*held)->info()));
+  std::erase_if(others, [&rewritten](const std::string& path) {
+    return std::any_of(rewritten.begin(), rewritten.end(), [&path](const auto& file) { return file.path == path; });
+  });
+  if (others.empty()) return {};
+  return invalid_argument(fmt::format(
+      "--overwrite would remove {} file{} of '{}' that {} no part of the checkpoint, the first is '{}': move or remove "
+      "them yourself",
+      others.size(), others.size() == 1 ? "" : "s", target, others.size() == 1 ? "is" : "are", others.front()));
 }
 
 }  // namespace tenplex::cli

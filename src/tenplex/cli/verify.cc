@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "tenplex/base/printable.h"
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/json_output.h"
 #include "tenplex/cli/progress_line.h"
@@ -67,8 +68,8 @@ std::string describe(const TensorDifference& difference) {
 
 std::string text_of(const VerifyReport& report) {
   std::string text;
-  for (const TensorDifference& difference : report.differences) text += describe(difference) + "\n";
-  for (const std::string& line : report.object_differences) text += line + "\n";
+  for (const TensorDifference& difference : report.differences) text += printable(describe(difference)) + "\n";
+  for (const std::string& line : report.object_differences) text += printable(line) + "\n";
   const std::string_view verdict = report.equal() ? "equal" : "different";
   return text + fmt::format("{}: {} tensors, {} elements compared; objects {}\n", verdict, report.tensors_compared,
                             report.elements_compared,

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tenplex/base/bytes.h"
+#include "tenplex/base/printable.h"
 
 namespace tenplex {
 namespace {
@@ -61,9 +62,9 @@ std::string links_text(const PlanReport& report, const Topology& topology) {
   const auto order = by_load(report, topology);
   for (std::size_t index = 0; index < std::min(order.size(), kMostLines); ++index) {
     const std::size_t worker = order[index];
-    text +=
-        fmt::format("  {:<20}{:>12}{:>12}{:>12}\n", topology.workers()[worker].name, format_bytes(report.in[worker]),
-                    format_bytes(report.in_bound[worker]), format_bytes(report.out[worker]));
+    text += fmt::format("  {:<20}{:>12}{:>12}{:>12}\n", printable_name(topology.workers()[worker].name),
+                        format_bytes(report.in[worker]), format_bytes(report.in_bound[worker]),
+                        format_bytes(report.out[worker]));
   }
   if (order.size() > kMostLines) text += fmt::format("  … and {} less busy workers\n", order.size() - kMostLines);
   return text;
@@ -169,10 +170,11 @@ std::string explain_text(const Plan& plan, const PlanInput& input, const Placeme
                   format_bytes(report.state_bytes), format_bytes(report.bytes_in_bound),
                   ratio_text(ratio(report.bytes_in, report.bytes_in_bound), report.bytes_in_bound > 0));
   if (moves)
-    text += fmt::format(
-        "busiest link: {} {}, {}; the least possible is {} ({})\n", input.topology->worker(report.links.busiest).name,
-        report.links.busiest_sends ? "sends" : "receives", format_seconds(report.links.busiest_seconds),
-        format_seconds(report.links.bound_seconds), ratio_text(report.links.ratio(), report.links.bound_seconds > 0));
+    text += fmt::format("busiest link: {} {}, {}; the least possible is {} ({})\n",
+                        printable_name(input.topology->worker(report.links.busiest).name),
+                        report.links.busiest_sends ? "sends" : "receives", format_seconds(report.links.busiest_seconds),
+                        format_seconds(report.links.bound_seconds),
+                        ratio_text(report.links.ratio(), report.links.bound_seconds > 0));
   if (placement != nullptr) text += placement_text(*placement);
   if (report.objects > 0) text += fmt::format("objects: {}\n", report.objects);
   text += "\n";

@@ -1,0 +1,96 @@
+# Copyright The Tenplex Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What `reshard --overwrite` replaces, and what it refuses to remove."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from program import Run, tenplex
+from refusal import fingerprint
+
+FORMATS: dict[str, tuple[str, ...]] = {
+    "dcp": ("--format", "dcp", "--to", "fsdp=2"),
+    "hf": ("--format", "hf"),
+    "safetensors": ("--format", "safetensors", "--to", "fsdp=2"),
+}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source.safetensors"
+    save_file({"w": torch.arange(8)}, path)
+    return path
+
+
+def assert_kept(source: Path, target: Path, *mentions: str) -> Run:
+    before = fingerprint(target)
+    run = tenplex("reshard", source, target, "--format", "dcp", "--overwrite", exit_code=1)
+    assert fingerprint(target) == before, run
+    assert sorted(target.parent.iterdir()) == sorted({source, target}), run
+    for text in mentions:
+        assert text in run.err, run
+    return run
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_folder_that_holds_other_files_too_is_kept(name: str, source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    tenplex("reshard", source, target, *FORMATS[name])
+    (target / "thesis.tex").write_text("precious")
+    (target / "sub").mkdir()
+    (target / "sub/notes").write_text("precious")
+    assert_kept(source, target, "2 files", "'sub/notes'")
+    (target / "sub/notes").unlink()
+    assert_kept(source, target, "1 file", "'thesis.tex'")
+    (target / "thesis.tex").unlink()
+    tenplex("reshard", source, target, *FORMATS[name], "--overwrite")
+    tenplex("verify", source, target)
+
+
+def test_a_folder_of_code_beside_a_safetensors_file_is_kept(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "project"
+    target.mkdir()
+    save_file({"w": torch.ones(2)}, target / "m.safetensors")
+    (target / "main.py").write_text("precious")
+    assert_kept(source, target, "project", "remove")
+
+
+def test_a_zip_that_is_no_checkpoint_is_kept(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "photos.zip"
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr("a.jpg", b"x")
+    assert_kept(source, target, "data.pkl", f"remove '{target}'")
+
+
+def test_what_cannot_be_read_as_a_checkpoint_is_kept(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    tenplex("reshard", source, target, *FORMATS["dcp"])
+    (target / ".metadata").write_bytes(b"damaged")
+    assert_kept(source, target, ".metadata", "remove")
+
+
+def test_extra_files_that_are_written_again_do_not_count(source: Path, tmp_path: Path) -> None:
+    model, target = tmp_path / "model", tmp_path / "target"
+    tenplex("reshard", source, model, "--format", "hf")
+    (model / "odd.bin").write_text("1")
+    tenplex("reshard", model, target, "--format", "hf")
+    tenplex("reshard", model, target, "--format", "hf", "--overwrite")
+    assert (target / "odd.bin").read_text() == "1"
+    run = tenplex("reshard", source, target, "--format", "hf", "--overwrite", exit_code=1)
+    assert "'odd.bin'" in run.err
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_stays(source: Path, tmp_path: Path) -> None:
+    held, target = tmp_path / "held", tmp_path / "target"
+    tenplex("reshard", source, held, "--format", "dcp")
+    (held / "notes").write_text("precious")
+    target.symlink_to(held)
+    tenplex("reshard", source, target, "--format", "dcp", "--overwrite")
+    assert not target.is_symlink()
+    assert (held / "notes").read_text() == "precious"
