@@ -221,6 +221,8 @@ SIDES: dict[str, Any] = {
         },
         "pickles": {"object-00000.pkl": "gAJOLg=="},
     },
+    "side_shared": {"shared_nodes": [[[3, 1], [3, 3]]]},
+    "side_shared_far": {"shared_nodes": [[[3, 9], [1]]]},
     "side_leaf": {
         "inner_views": [["o.x", 9, 2, [1], 3]],
         "state": {"root": 0, "nodes": [["d", 1, 2, 3, 4], "w", ["T", "w"], "o", ["t", 5, 3], "tenplex.leaf"]},

@@ -29,6 +29,7 @@ def states() -> dict[str, dict[str, Any]]:
     """Each has, beside tensors in objects, plain ones of the same values that share nothing."""
     base, pair, other, scalar = torch.arange(30.0), torch.zeros(2), torch.ones(3, 1), torch.ones(())
     name_space = argparse.Namespace
+    inner, opened, held = (other, other), {"x": scalar, "y": (pair, 3)}, [name_space(k=base[1:4]), {"l": [pair]}]
     return {
         "a part of a storage": {"w": torch.ones(4), "t": (base[3:9],)},
         "a transposed view": {"w": torch.ones(4), "t": (base.view(5, 6).t(),)},
@@ -42,6 +43,11 @@ def states() -> dict[str, dict[str, Any]]:
         "one object beside another": {"n1": scalar, "n4": ((other, scalar), [other])},
         "objects twice in two tuples": {"a": (other, other), "b": (scalar, scalar), "w": [scalar, torch.ones(())]},
         "parts inside and outside": {"w": base[:10], "t": (base[5:20], base[20:]), "u": (base[0:1], torch.zeros(1))},
+        "one tuple in two tuples": {"a": (inner, 1), "b": (inner, 2), "w": torch.ones(3, 1)},
+        "one tuple of two names": {"a": inner, "b": inner, "w": torch.ones(3, 1)},
+        "a tuple beside and in a tuple": {"a": (inner, 1), "b": inner, "c": (0, inner), "w": torch.ones(3, 1)},
+        "a dict beside and in a tuple": {"t": (opened, 1), "d": opened, "u": ([opened],), "w": torch.ones(())},
+        "a list in two objects": {"a": name_space(h=held), "b": (held, held), "c": ((held[1],),), "w": torch.zeros(2)},
     }
 
 

@@ -327,6 +327,7 @@ TEST(DcpSideFile, CarriesTextAndSecondNames) {
   view.strides = {4, 1};
   view.object = 2;
   side.inner_views = {{"t.1", view}};
+  side.shared_nodes = {{{3, 1}, {1, 0}}, {{5}, {}}};
   const auto back = dcp::decode_side_file(*dcp::encode_side_file(side));
   ASSERT_TRUE(back) << back.error().to_string();
   EXPECT_EQ(back->metadata, side.metadata);
@@ -334,6 +335,7 @@ TEST(DcpSideFile, CarriesTextAndSecondNames) {
   ASSERT_EQ(back->inner_views.size(), 1U);
   EXPECT_EQ(back->inner_views[0].name, "t.1");
   EXPECT_EQ(back->inner_views[0].view, view);
+  EXPECT_EQ(back->shared_nodes, side.shared_nodes);
   side.repeated = {"\xff"};
   EXPECT_EQ(dcp::encode_side_file(side).error().code(), ErrorCode::kUnsupported);
 }

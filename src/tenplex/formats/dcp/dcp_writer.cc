@@ -18,6 +18,7 @@
 #include "tenplex/formats/dcp/item_layout.h"
 #include "tenplex/formats/dcp/metadata_writer.h"
 #include "tenplex/formats/dcp/output_builder.h"
+#include "tenplex/formats/dcp/shared_nodes.h"
 #include "tenplex/formats/dcp/side_file.h"
 #include "tenplex/formats/manifest/manifest.h"
 #include "tenplex/formats/torch/torch_item.h"
@@ -215,7 +216,9 @@ Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* 
     TENPLEX_ASSIGN_OR_RETURN(leaves, flatten(source.state));
   }
   side.inner_views = shared_inner_views(source, leaves);
-  if (source.state.root != kNoNode && (!side.inner_views.empty() || !is_plain_tree(source))) {
+  side.shared_nodes = find_shared_nodes(source.state, leaves);
+  const bool shares = !side.inner_views.empty() || !side.shared_nodes.empty();
+  if (source.state.root != kNoNode && (shares || !is_plain_tree(source))) {
     TENPLEX_ASSIGN_OR_RETURN(EncodedState state, encode_skeleton(source, tensors_, leaves));
     side.repeated = repeated_names(leaves);
     side.side.state_json = std::move(state.json);

@@ -43,6 +43,21 @@ Result<void> read_inner_view(JsonReader& json, SideFile* side) {
   return {};
 }
 
+Result<void> read_place(JsonReader& json, std::vector<std::int64_t>* place) {
+  TENPLEX_ASSIGN_OR_RETURN(const bool more, json.next_element());
+  if (!more) return json.fail("a shared node has two places");
+  return for_each_element(json, [&] { return read_value(json, &place->emplace_back()); });
+}
+
+// [[edge, …], [edge, …]]
+Result<void> read_shared_node(JsonReader& json, SideFile* side) {
+  SharedNode& node = side->shared_nodes.emplace_back();
+  TENPLEX_TRY(json.begin_array());
+  TENPLEX_TRY(read_place(json, &node.place));
+  TENPLEX_TRY(read_place(json, &node.first));
+  return end_list(json);
+}
+
 Result<void> read_device_count(JsonReader& json, SideFile* side) {
   TENPLEX_ASSIGN_OR_RETURN(const std::int64_t devices, json.integer());
   if (devices < 1 || devices > kMaxDevices) return json.fail("a number of devices that cannot be");
@@ -59,11 +74,27 @@ void append_inner_views(JsonWriter& json, const std::vector<InnerView>& views) {
   json.end_array();
 }
 
+void append_shared_nodes(JsonWriter& json, const std::vector<SharedNode>& nodes) {
+  json.key("shared_nodes");
+  json.begin_array();
+  for (const SharedNode& node : nodes) {
+    json.begin_array();
+    for (const std::vector<std::int64_t>* place : {&node.place, &node.first}) {
+      json.begin_array();
+      for (const std::int64_t edge : *place) json.value(edge);
+      json.end_array();
+    }
+    json.end_array();
+  }
+  json.end_array();
+}
+
 Result<void> read_member(JsonReader& json, std::string_view key, SideFile* side) {
   if (key == "devices") return read_device_count(json, side);
   if (key == "layout") return read_layout(json, &side->layout);
   if (key == "metadata") return read_value(json, &side->metadata);
   if (key == "inner_views") return for_each_element(json, [&] { return read_inner_view(json, side); });
+  if (key == "shared_nodes") return for_each_element(json, [&] { return read_shared_node(json, side); });
   if (key == "repeated")
     return for_each_element(json, [&] { return read_value(json, &side->repeated.emplace_back()); });
   if (key == "pickles") return read_pickles(json, side);
@@ -94,6 +125,7 @@ Result<std::string> encode_side_file(const SideFile& side) {
     append_texts(json, side.metadata);
   }
   if (!side.inner_views.empty()) append_inner_views(json, side.inner_views);
+  if (!side.shared_nodes.empty()) append_shared_nodes(json, side.shared_nodes);
   if (!side.repeated.empty()) {
     json.key("repeated");
     json.begin_array();

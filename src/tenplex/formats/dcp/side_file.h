@@ -32,6 +32,14 @@ struct InnerView {
   TensorView view;  ///< without its tensor and flags
 };
 
+/// A node inside an object that has another place too: see shared_nodes.h.
+struct SharedNode {
+  std::vector<std::int64_t> place;
+  std::vector<std::int64_t> first;
+
+  friend bool operator==(const SharedNode&, const SharedNode&) = default;
+};
+
 struct SideFile {
   int device_count = 1;
   LayoutNote layout;
@@ -40,6 +48,7 @@ struct SideFile {
   /// reads them; in `side.state_json` there is only the first name.
   std::vector<std::string> repeated;
   std::vector<InnerView> inner_views;
+  std::vector<SharedNode> shared_nodes;
   SideData side;
   std::vector<std::pair<std::string, std::string>> pickles;  ///< path in side.state_json, bytes
 };

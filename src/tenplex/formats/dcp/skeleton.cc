@@ -38,6 +38,21 @@ void for_each_value(StateGraph& graph, NodeId id, Visit&& visit) {
   }
 }
 
+// True for atoms, and tuples of nothing else: who holds them makes no difference.
+bool is_constant(const StateGraph& graph, NodeId id) {
+  std::vector<NodeId> open{id};
+  std::unordered_set<NodeId> seen{id};
+  while (!open.empty()) {
+    const Node& node = graph[open.back()];
+    open.pop_back();
+    if (has_identity(node.kind)) return false;
+    for (const NodeId child : node.children) {
+      if (seen.insert(child).second) open.push_back(child);
+    }
+  }
+  return true;
+}
+
 class PlainTree {
  public:
   explicit PlainTree(const CheckpointInfo& info) : info_(info), graph_(info.state) {}
@@ -69,13 +84,20 @@ class PlainTree {
     const Node& node = graph_[id];
     if (node.kind == NodeKind::kTensor) return plain_view(graph_.view(id));
     const bool container = node.kind == NodeKind::kDict || (node.kind == NodeKind::kList && list_items(graph_, id));
-    if (!container) return node.kind != NodeKind::kObject || !mapping_items(graph_, id);
+    if (!container) return (node.kind != NodeKind::kObject || !mapping_items(graph_, id)) && is_once(id);
     if (node.children.empty() || !seen_.insert(id).second) return false;
     for (std::size_t i = 0; node.kind == NodeKind::kDict && i < node.children.size(); i += 2) {
       if (graph_[node.children[i]].kind != NodeKind::kString) return false;
     }
     open_.push_back(id);
     return true;
+  }
+
+  // Two names of one object need the tree to say so.
+  bool is_once(NodeId id) {
+    const Node& node = graph_[id];
+    const bool atom = !has_identity(node.kind) && node.children.empty();
+    return atom || seen_.insert(id).second || is_constant(graph_, id);
   }
 
   bool plain_view(const TensorView& view) {

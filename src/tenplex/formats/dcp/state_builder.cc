@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tenplex/formats/dcp/shared_nodes.h"
 #include "tenplex/formats/dcp/stored_item.h"
 #include "tenplex/formats/state/unflattener.h"
 
@@ -225,6 +226,7 @@ Result<BuiltState> StateBuilder::run() {
     TENPLEX_ASSIGN_OR_RETURN(built_.graph.root,
                              restore_skeleton(in_.side, in_.catalog.tensors, leaves_, &built_.graph));
   }
+  TENPLEX_TRY(join_shared_nodes(in_.side.shared_nodes, in_.catalog.tensors, &built_));
   TENPLEX_TRY(name_inner_tensors());
   return std::move(built_);
 }

@@ -4,6 +4,21 @@
 
 namespace tenplex {
 
+bool has_identity(NodeKind kind) {
+  switch (kind) {
+    case NodeKind::kByteArray:
+    case NodeKind::kList:
+    case NodeKind::kSet:
+    case NodeKind::kDict:
+    case NodeKind::kTensor:
+    case NodeKind::kStorage:
+    case NodeKind::kObject:
+      return true;
+    default:
+      return false;
+  }
+}
+
 NodeId StateGraph::add(Node node) {
   TENPLEX_CHECK(nodes_.size() < kNoNode);
   nodes_.push_back(std::move(node));

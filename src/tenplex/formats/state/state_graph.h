@@ -52,6 +52,10 @@ enum class NodeKind : std::uint8_t {
   kObject,   ///< `object`: what Python's __reduce_ex__ returns
 };
 
+/// True for what changes in place: who holds it can tell it from another one that is equal. Not for tuples, which are
+/// what their items are.
+bool has_identity(NodeKind kind);
+
 /// How a tensor leaf was stored and wrapped. Two leaves with equal `storage` shared memory.
 struct TensorView {
   TensorId tensor;            ///< of the checkpoint's tensors
