@@ -47,6 +47,7 @@ def states() -> dict[str, dict[str, Any]]:
         "one tuple of two names": {"a": inner, "b": inner, "w": torch.ones(3, 1)},
         "a tuple beside and in a tuple": {"a": (inner, 1), "b": inner, "c": (0, inner), "w": torch.ones(3, 1)},
         "a dict beside and in a tuple": {"t": (opened, 1), "d": opened, "u": ([opened],), "w": torch.ones(())},
+        "a dict and a view of its tensor": {"t": ({"l": [opened]}, scalar.view(1)), "d": opened, "w": torch.ones(())},
         "a list in two objects": {"a": name_space(h=held), "b": (held, held), "c": ((held[1],),), "w": torch.zeros(2)},
     }
 

@@ -118,14 +118,14 @@ class PlainTree {
 std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<const StateLeaf> leaves) {
   constexpr std::uint32_t kShared = 0xffffffff;
   const StateGraph& graph = info.state;
-  std::vector<bool> seen(graph.size(), false);
+  std::vector<std::uint32_t> last_leaf(graph.size(), kShared);  // by node; several leaves may hold one
   std::vector<NodeId> inner;
   std::unordered_map<std::uint32_t, std::uint32_t> leaf_of_storage;
   for (std::uint32_t leaf = 0; leaf < leaves.size(); ++leaf) {
     std::vector<NodeId> open;
     const auto visit = [&](NodeId id) {
-      if (id == kNoNode || seen[id]) return;
-      seen[id] = true;
+      if (id == kNoNode || last_leaf[id] == leaf) return;
+      last_leaf[id] = leaf;
       open.push_back(id);
     };
     visit(leaves[leaf].node);
@@ -140,6 +140,8 @@ std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<
     }
   }
   const ViewNumbers numbers(graph);  // those of the skeleton, whose views are the same
+  std::sort(inner.begin(), inner.end());
+  inner.erase(std::unique(inner.begin(), inner.end()), inner.end());
   std::vector<InnerView> shared;
   for (const NodeId id : inner) {
     const TensorView view = graph.view(id);
