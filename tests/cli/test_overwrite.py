@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -94,3 +95,20 @@ def test_a_link_is_replaced_and_what_it_leads_to_stays(source: Path, tmp_path: P
     tenplex("reshard", source, target, "--format", "dcp", "--overwrite")
     assert not target.is_symlink()
     assert (held / "notes").read_text() == "precious"
+
+
+@pytest.mark.parametrize(("target_format", "mode"), [("safetensors", 0o600), ("torch", 0o640), ("dcp", 0o700)])
+def test_the_new_target_takes_the_permissions_of_the_old(
+    target_format: str, mode: int, source: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "target"
+    source.chmod(0o600)
+    mask = os.umask(0o022)
+    try:
+        tenplex("reshard", source, target, "--format", target_format)
+        assert target.stat().st_mode & 0o777 == (0o755 if target.is_dir() else 0o644)
+        target.chmod(mode)
+        tenplex("reshard", source, target, "--format", target_format, "--overwrite")
+        assert target.stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(mask)

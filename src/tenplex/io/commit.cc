@@ -48,7 +48,10 @@ Result<std::unique_ptr<AtomicTarget>> AtomicTarget::begin(FileSystem& files, con
   target->remove_leftovers();
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     TENPLEX_ASSIGN_OR_RETURN(const bool claimed, target->try_claim());
-    if (claimed) return target;
+    if (!claimed) continue;
+    // Before a byte is written, so that nobody can read it who could not read the old target.
+    if (status) TENPLEX_TRY(files.copy_permissions(target->path_, target->partial_));
+    return target;
   }
   return io_error(fmt::format("cannot lock a temporary name beside '{}'", path));
 }

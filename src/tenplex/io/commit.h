@@ -25,7 +25,7 @@ namespace tenplex {
 
 struct CommitOptions {
   bool single_file = false;  ///< the target is a file: create_file("") makes it
-  bool overwrite = false;    ///< swap with an existing target, then remove the old one
+  bool overwrite = false;    ///< swap with an existing target, whose permissions it takes, then remove the old one
   bool sync = true;          ///< make everything durable on the way
 };
 

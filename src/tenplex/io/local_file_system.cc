@@ -54,6 +54,18 @@ int rename_without_flags(const std::string& from, const std::string& to) {
   return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
+constexpr mode_t kModeBits = 07777;
+
+/// Those of `from` for something of mode `now`, which keeps its own set-id and sticky bits. Between a file and a folder
+/// the right to search a folder follows the right to read it.
+mode_t permissions(mode_t from, mode_t now) {
+  mode_t wanted = from & 0777U;
+  if (S_ISDIR(now) && !S_ISDIR(from)) wanted |= (wanted & 0444U) >> 2U;
+  if (!S_ISDIR(now) && S_ISDIR(from)) wanted &= 0666U;
+  if (S_ISDIR(now)) wanted |= S_IRWXU;
+  return wanted | (now & kModeBits & ~mode_t{0777});
+}
+
 class LocalLock : public FileLock {
  public:
   explicit LocalLock(FileDescriptor file) : file_(std::move(file)) {}
@@ -130,6 +142,17 @@ class LocalFileSystem : public FileSystem {
       return unsupported(fmt::format("the file system of '{}' cannot swap two names atomically", b));
     }
     return errno_error(fmt::format("cannot swap '{}' and '{}'", a, b), error);
+  }
+
+  Result<void> copy_permissions(const std::string& from, const std::string& path) override {
+    struct stat source{};
+    struct stat target{};
+    if (::lstat(from.c_str(), &source) != 0) return errno_error(fmt::format("cannot read '{}'", from), errno);
+    if (::lstat(path.c_str(), &target) != 0) return errno_error(fmt::format("cannot read '{}'", path), errno);
+    if (S_ISLNK(source.st_mode) || S_ISLNK(target.st_mode)) return {};
+    const mode_t wanted = permissions(source.st_mode, target.st_mode);
+    if (wanted == (target.st_mode & kModeBits) || ::chmod(path.c_str(), wanted) == 0) return {};
+    return errno_error(fmt::format("cannot give '{}' the permissions of '{}'", path, from), errno);
   }
 
   Result<void> sync_folder(const std::string& folder) override {

@@ -258,6 +258,40 @@ TEST(LocalFileSystem, GivesFilesTheUsersMode) {
   EXPECT_EQ(status.st_mode & 0777U, 0640U);
 }
 
+mode_t mode_of(const std::string& path) {
+  struct stat status{};
+  EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 07777U;
+}
+
+TEST(LocalFileSystem, CopiesPermissions) {
+  const TemporaryFolder folder;
+  const auto files = local_file_system();
+  const std::string file = folder.path() + "/file";
+  const std::string other = folder.path() + "/other";
+  const std::string inner = folder.path() + "/inner";
+  const std::string outer = folder.path() + "/outer";
+  for (const std::string& path : {file, other}) ASSERT_TRUE(files->create(path));
+  for (const std::string& path : {inner, outer}) ASSERT_TRUE(files->make_folder(path));
+  const auto copied = [&](const std::string& from, mode_t mode, const std::string& path) {
+    EXPECT_EQ(::chmod(from.c_str(), mode), 0);
+    EXPECT_TRUE(files->copy_permissions(from, path));
+    return mode_of(path);
+  };
+  EXPECT_EQ(copied(file, 0600, other), 0600U);
+  EXPECT_EQ(copied(file, 0666, other), 0666U);
+  EXPECT_EQ(copied(inner, 0700, outer), 0700U);
+  EXPECT_EQ(copied(inner, 0550, outer), 0750U);
+  EXPECT_EQ(copied(file, 0640, outer), 0750U);
+  EXPECT_EQ(copied(inner, 0750, other), 0640U);
+  EXPECT_EQ(::chmod(outer.c_str(), 02755), 0);
+  EXPECT_EQ(copied(inner, 0700, outer), 02700U);
+  ASSERT_EQ(::symlink("file", (folder.path() + "/link").c_str()), 0);
+  ASSERT_TRUE(files->copy_permissions(folder.path() + "/link", other));
+  EXPECT_EQ(mode_of(other), 0640U);
+  EXPECT_EQ(files->copy_permissions(folder.path() + "/none", other).error().code(), ErrorCode::kNotFound);
+}
+
 TEST(CheckedJoin, RefusesUnsafePaths) {
   for (const std::string_view path : {"", "/a", "a/../b", "..", "./a", "a/"}) {
     EXPECT_EQ(checked_join("f", path).error().code(), ErrorCode::kInvalidArgument) << path;

@@ -294,6 +294,12 @@ Result<void> MemoryFileSystem::exchange(const std::string& a, const std::string&
   return {};
 }
 
+Result<void> MemoryFileSystem::copy_permissions(const std::string& from, const std::string& path) {
+  TENPLEX_TRY(status(from));
+  TENPLEX_TRY(status(path));
+  return {};
+}
+
 Result<void> MemoryFileSystem::sync_folder(const std::string& folder) {
   const std::lock_guard lock(mutex_);
   TENPLEX_ASSIGN_OR_RETURN(const NodePointer node, find(folder, true));

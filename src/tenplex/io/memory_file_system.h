@@ -43,6 +43,7 @@ class MemoryFileSystem : public FileSystem {
   Result<FileStatus> status(const std::string& path) override;
   Result<void> rename_new(const std::string& from, const std::string& to) override;
   Result<void> exchange(const std::string& a, const std::string& b) override;
+  Result<void> copy_permissions(const std::string& from, const std::string& path) override;
   Result<void> sync_folder(const std::string& folder) override;
   Result<std::unique_ptr<FileLock>> try_lock(const std::string& path) override;
   Result<void> remove_all(const std::string& path) override;

@@ -141,6 +141,11 @@ Result<void> RecordingFileSystem::exchange(const std::string& a, const std::stri
   return {};
 }
 
+Result<void> RecordingFileSystem::copy_permissions(const std::string& from, const std::string& path) {
+  TENPLEX_TRY(count_call(path));
+  return base_.copy_permissions(from, path);
+}
+
 Result<void> RecordingFileSystem::sync_folder(const std::string& folder) {
   TENPLEX_TRY(count_call(folder));
   record({FileOperation::Kind::kSyncFolder, folder, "", 0, ""});
