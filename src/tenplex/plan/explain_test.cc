@@ -52,7 +52,7 @@ TEST_F(Explain, CallsTheSecondsOfThePlacementAnEstimate) {
   placement.bound_seconds = 1.5;
   const std::string text = explain_text(plan_, input_, &placement);
   EXPECT_THAT(text, HasSubstr("(rank i on device i); estimate for the busiest link 3 s, lower bound 1.5 s\n"));
-  EXPECT_THAT(text, HasSubstr("busiest link: slow\xFF receives, 2 s;"));
+  EXPECT_THAT(text, HasSubstr(R"(busiest link: slow\xff receives, 2 s;)"));
   const auto json = nlohmann::json::parse(explain_json(plan_, input_, &placement));
   EXPECT_EQ(json["placement"]["busiest_link_seconds"], 3);
   EXPECT_EQ(json["busiest_link"]["seconds"], 2);

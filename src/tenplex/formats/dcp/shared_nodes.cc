@@ -133,13 +133,15 @@ void drop_unreached(std::size_t first_inner, BuiltState* built) {
     if (!reached[id]) {
       graph[id] = Node{};
     } else if (graph[id].kind == NodeKind::kTensor && graph.view(id).tensor.index() >= first_inner) {
-      const std::size_t old = graph.view(id).tensor.index() - first_inner;
+      TensorView view = graph.view(id);
+      const std::size_t old = view.tensor.index() - first_inner;
       if (new_ids[old].value() < 0) {
         new_ids[old] = TensorId(first_inner + kept.size());
         kept.push_back(std::move(built->inner[old]));
         kept.back().chunk.tensor = new_ids[old];
       }
-      graph.view(id).tensor = new_ids[old];
+      view.tensor = new_ids[old];
+      graph.set_view(id, view);
     }
   }
   built->inner = std::move(kept);

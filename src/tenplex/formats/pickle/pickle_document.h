@@ -52,6 +52,10 @@ class PickleDocument {
   /// The text of a kString, "module\nname" of a kGlobal, the value of a kInt or kBool; nothing for other kinds.
   std::optional<std::string_view> text(NodeId id) const { return text_of(NodeKind::kString, id); }
   std::optional<std::string_view> global(NodeId id) const { return text_of(NodeKind::kGlobal, id); }
+  /// Of a kBytes or kByteArray.
+  std::optional<std::string_view> bytes(NodeId id) const {
+    return text_of(kind(id) == NodeKind::kByteArray ? NodeKind::kByteArray : NodeKind::kBytes, id);
+  }
   std::optional<std::int64_t> integer(NodeId id) const {
     if (kind(id) != NodeKind::kInt) return std::nullopt;
     return is_atom(id) ? std::int64_t{atom(id).value} : graph_[id].integer;

@@ -98,7 +98,7 @@ TEST(PickleReader, ReadsBytesOfProtocolsThatHaveNone) {
     const auto document = read(pickle);
     ASSERT_TRUE(document) << document.error().to_string();
     EXPECT_EQ(document->kind(document->root()), NodeKind::kBytes);
-    EXPECT_EQ((*document)[document->root()].text, value);
+    EXPECT_EQ(document->bytes(document->root()), value);
   }
 }
 
@@ -121,7 +121,7 @@ TEST(PickleReader, ReadsByteArraysOfProtocolsThatHaveNone) {
     const auto document = read(pickle);
     ASSERT_TRUE(document) << document.error().to_string();
     EXPECT_EQ(document->kind(document->root()), NodeKind::kByteArray);
-    EXPECT_EQ((*document)[document->root()].text, value);
+    EXPECT_EQ(document->bytes(document->root()), value);
   }
 }
 
