@@ -3,6 +3,9 @@
 //
 // The input is a pickle. What reads without hooks is written in both protocols, read again and compared.
 // decoder: src/tenplex/formats/pickle/pickle_reader.cc
+// decoder: src/tenplex/formats/pickle/pickle_machine.cc
+// decoder: src/tenplex/formats/pickle/pickle_values.cc
+// decoder: src/tenplex/formats/pickle/pickle_objects.cc
 // decoder: src/tenplex/formats/pickle/pickle_document.cc
 // decoder: src/tenplex/formats/pickle/pickle_text.cc
 // decoder: src/tenplex/formats/pickle/pickle_input.cc
