@@ -25,7 +25,7 @@ NodeId PickleDocument::find_text(std::string_view text) const {
 NodeId PickleDocument::add_atom(NodeKind kind, std::uint32_t hash, std::string_view text) {
   TENPLEX_CHECK(atoms_.size() < kNoNode - kFirstAtom && text.size() <= kMaxAtomText);
   (kind == NodeKind::kGlobal ? globals_ : strings_).add(hash, static_cast<std::uint32_t>(atoms_.size()));
-  atoms_.push_back({texts_.add(text).data(), static_cast<std::uint32_t>(text.size()), kind});
+  atoms_.push_back({texts_.add(text), static_cast<std::uint32_t>(text.size()), kind});
   return fixed_atom(atoms_.size() - 1);
 }
 

@@ -16,14 +16,14 @@ namespace tenplex {
 
 class TextArena {
  public:
-  /// A copy of the text, which stays where it is as long as the arena, moved or not, is there.
-  std::string_view add(std::string_view text) {
+  /// A copy of the text, of the same size, which stays where it is as long as the arena, moved or not, is there.
+  const char* add(std::string_view text) {
     if (text.size() > kBlockBytes / 16) return copy(text, new_block(text.size()));
     if (text.size() > left_) {
       next_ = new_block(kBlockBytes);
       left_ = kBlockBytes;
     }
-    const std::string_view stored = copy(text, next_);
+    const char* stored = copy(text, next_);
     next_ += text.size();
     left_ -= text.size();
     return stored;
@@ -34,9 +34,9 @@ class TextArena {
 
   char* new_block(std::size_t size) { return blocks_.emplace_back(new char[size]).get(); }
 
-  static std::string_view copy(std::string_view text, char* place) {
+  static const char* copy(std::string_view text, char* place) {
     std::copy(text.begin(), text.end(), place);
-    return {place, text.size()};
+    return place;
   }
 
   std::vector<std::unique_ptr<char[]>> blocks_;
