@@ -82,6 +82,7 @@ Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, cons
 Result<std::vector<std::string>> object_names(const CheckpointInfo& info) {
   std::vector<std::string> names;
   TENPLEX_ASSIGN_OR_RETURN(auto leaves, flatten_objects(info.state));
+  names.reserve(leaves.size());
   for (StateLeaf& leaf : leaves) names.push_back(std::move(leaf.name));
   return names;
 }
