@@ -76,13 +76,13 @@ Result<std::unique_ptr<ByteSink>> AddedFiles::create_file(const std::string& rel
     folder += "/" + parts[i];
     TENPLEX_TRY(make_folder(folder));
   }
+  touched_.push_back(folder);  // also for a file that is there: the run that made it may not have synced its name
   if (files_.status(path)) return compare_with(files_, path, size_bytes);
   // Synced by the sinks and sync_names(), once for a folder and not once for each file.
   const CommitOptions options{.single_file = true, .overwrite = false, .sync = false};
   TENPLEX_ASSIGN_OR_RETURN(auto target, AtomicTarget::begin(files_, path, options));
   TENPLEX_ASSIGN_OR_RETURN(auto sink, target->create_file(""));
   unpublished_.push_back(std::move(target));
-  touched_.push_back(std::move(folder));
   return sink;
 }
 

@@ -8,8 +8,9 @@
 //
 // Only placements are compared in which every tensor-parallel group spans as few workers as its size allows. Devices of
 // a worker are interchangeable, and so are workers that are alike and groups that hold the same (data-parallel
-// replicas). What is left is searched in full if it is at most kMaxAssignments; otherwise a deterministic heuristic
-// fills the workers greedily by what they hold and then exchanges parts that load the busiest link while that helps.
+// replicas). What is left is searched in full if it is at most max_assignments and soon counted; otherwise a
+// deterministic heuristic fills the workers greedily by what they hold and then exchanges parts that load the busiest
+// link while that helps.
 //
 // The cost counts, per target shard and worker, what the worker lacks, sent by the holders in proportion to their
 // links. Pure function, deterministic. Threads: any.
