@@ -25,9 +25,23 @@ class PagedList {
   const T& operator[](std::size_t index) const { return pages_[index / kPageItems][index % kPageItems]; }
 
   T& push_back(T value) {
-    if (size_ % kPageItems == 0) pages_.emplace_back().reserve(kPageItems);
+    const std::size_t page = size_ / kPageItems;
+    if (page == pages_.size()) pages_.emplace_back().reserve(kPageItems);
     ++size_;
-    return pages_.back().emplace_back(std::move(value));
+    return pages_[page].emplace_back(std::move(value));
+  }
+
+  /// Drops what comes after the first `size` items. Requires: size <= size().
+  void truncate(std::size_t size) {
+    while (size_ > size) {
+      const std::size_t page = (size_ - 1) / kPageItems;
+      const std::size_t first = std::max(page * kPageItems, size);
+      pages_[page].erase(pages_[page].begin() + static_cast<std::ptrdiff_t>(first - page * kPageItems),
+                         pages_[page].end());
+      size_ = first;
+    }
+    // One empty page stays, so that a list that shrinks and grows by an item does not allocate each time.
+    pages_.resize(std::min(pages_.size(), size_ / kPageItems + 2));
   }
 
  private:

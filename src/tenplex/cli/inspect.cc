@@ -17,6 +17,7 @@
 #include "tenplex/cli/mesh_text.h"
 #include "tenplex/cli/source.h"
 #include "tenplex/formats/checkpoint.h"
+#include "tenplex/formats/state/flatten.h"
 
 namespace tenplex::cli {
 namespace {
@@ -64,8 +65,8 @@ std::vector<Cut> cuts_of(const CheckpointInfo& info) {
 struct Summary {
   std::int64_t bytes = 0;
   std::map<std::string, std::int64_t> tensors_by_dtype;
-  std::vector<StateLeaf> objects;  ///< leaves of the state tree that are not tensors
-  std::vector<Cut> cuts;           ///< one per tensor, if they are listed
+  LeafList objects;       ///< leaves of the state tree that are not tensors
+  std::vector<Cut> cuts;  ///< one per tensor, if they are listed
 };
 
 Result<Summary> summarise(const CheckpointInfo& info, bool list_tensors) {
@@ -74,7 +75,8 @@ Result<Summary> summarise(const CheckpointInfo& info, bool list_tensors) {
     summary.bytes += size_bytes(tensor);
     ++summary.tensors_by_dtype[std::string(to_string(tensor.dtype))];
   }
-  TENPLEX_ASSIGN_OR_RETURN(summary.objects, flatten_objects(info.state));
+  TENPLEX_ASSIGN_OR_RETURN(const LeafList leaves, flatten(info.state));
+  summary.objects = leaves.objects();
   if (list_tensors) summary.cuts = cuts_of(info);
   return summary;
 }
@@ -105,8 +107,9 @@ std::string text_of(const CheckpointInfo& info, const Summary& summary, const In
         fmt::format("{:<{}}  {:<14} {:<22} {:>10}  {}\n", printable_name(tensor.name), width, to_string(tensor.dtype),
                     to_string(tensor.shape), format_bytes(size_bytes(tensor)), to_string(summary.cuts[i]));
   }
-  for (const StateLeaf& object : summary.objects)
-    text += fmt::format("{:<{}}  {}\n", printable_name(object.name), width, describe_object(info.state, object.node));
+  for (std::size_t i = 0; i < summary.objects.size(); ++i)
+    text += fmt::format("{:<{}}  {}\n", printable_name(summary.objects.name(i)), width,
+                        describe_object(info.state, summary.objects.node(i)));
   return text;
 }
 
@@ -147,8 +150,9 @@ Json json_of(const CheckpointInfo& info, const Summary& summary, const InspectOp
                                {"cut", cut_json(summary.cuts[i])}});
   }
   json["objects"] = Json::array();
-  for (const StateLeaf& object : summary.objects)
-    json["objects"].push_back({{"name", object.name}, {"value", describe_object(info.state, object.node)}});
+  for (std::size_t i = 0; i < summary.objects.size(); ++i)
+    json["objects"].push_back(
+        {{"name", summary.objects.name(i)}, {"value", describe_object(info.state, summary.objects.node(i))}});
   return json;
 }
 

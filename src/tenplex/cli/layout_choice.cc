@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "tenplex/formats/state/flatten.h"
 #include "tenplex/ptc/builtin_layouts.h"
 #include "tenplex/ptc/explicit_collection.h"
 
@@ -81,9 +82,10 @@ Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, cons
 
 Result<std::vector<std::string>> object_names(const CheckpointInfo& info) {
   std::vector<std::string> names;
-  TENPLEX_ASSIGN_OR_RETURN(auto leaves, flatten_objects(info.state));
-  names.reserve(leaves.size());
-  for (StateLeaf& leaf : leaves) names.push_back(std::move(leaf.name));
+  TENPLEX_ASSIGN_OR_RETURN(const LeafList leaves, flatten(info.state));
+  const LeafList objects = leaves.objects();
+  names.reserve(objects.size());
+  for (std::size_t i = 0; i < objects.size(); ++i) names.push_back(objects.name(i));
   return names;
 }
 

@@ -49,21 +49,9 @@ void ExplicitCollection::shards_of_device(TensorId tensor, DeviceId device, std:
   for (; at != end && at->device == device.value(); ++at) shards->push_back(at->shard);
 }
 
-std::optional<TensorId> ExplicitCollection::find(std::string_view name) const {
-  const auto found = by_name_.find(name);
-  if (found == by_name_.end()) return std::nullopt;
-  return TensorId(found->second);
-}
-
 std::int64_t ExplicitCollection::memory_bytes() const {
   return allocated(first_shard_) + allocated(words_) + allocated(word_begin_) + allocated(holder_begin_) +
          allocated(holders_) + allocated(holdings_) + allocated(geometry_);
-}
-
-void ExplicitCollection::index_names() {
-  by_name_.reserve(tensors_.size());
-  for (std::size_t index = 0; index < tensors_.size(); ++index)
-    by_name_.emplace(tensors_[index].name, static_cast<std::int32_t>(index));
 }
 
 void ExplicitCollection::index_holdings() {

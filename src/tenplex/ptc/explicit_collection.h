@@ -19,10 +19,10 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "tenplex/ptc/collection.h"
+#include "tenplex/ptc/name_index.h"
 
 namespace tenplex {
 
@@ -37,7 +37,7 @@ class ExplicitCollection final : public Collection {
   void shards_of_device(TensorId tensor, DeviceId device, std::vector<std::int64_t>* shards) const override;
   std::uint64_t geometry_key(TensorId tensor) const override { return geometry_[tensor.index()]; }
   Hash128 hash() const override { return hash_; }
-  std::optional<TensorId> find(std::string_view name) const override;
+  std::optional<TensorId> find(std::string_view name) const override { return names_.find(name); }
 
   /// Bytes that the shards take, without the tensors' names.
   std::int64_t memory_bytes() const;
@@ -52,7 +52,6 @@ class ExplicitCollection final : public Collection {
 
   ExplicitCollection() = default;
   std::span<const std::int64_t> words(std::uint64_t global_shard) const;
-  void index_names();
   void index_holdings();
   std::vector<Hash128> find_equal_geometries();
   void compute_hash(std::span<const Hash128> geometries);
@@ -62,7 +61,7 @@ class ExplicitCollection final : public Collection {
   int device_count_ = 1;
   std::vector<TensorInfo> tensors_;
   std::vector<ObjectInfo> objects_;
-  std::unordered_map<std::string_view, std::int32_t> by_name_;
+  NameIndex names_;
   // Shards of tensor t have the global numbers [first_shard_[t], first_shard_[t + 1]).
   std::vector<std::uint64_t> first_shard_;
   std::vector<std::int64_t> words_;        // see shard_words.h

@@ -217,12 +217,10 @@ Result<std::unique_ptr<ExplicitCollection>> ExplicitCollectionBuilder::finish(
   collection->holder_begin_.shrink_to_fit();
   collection->tensors_ = std::move(tensors_);
   collection->objects_ = std::move(objects_);
-  collection->index_names();
-  if (collection->by_name_.size() != collection->tensors_.size()) {
-    for (std::size_t index = 0; index < collection->tensors_.size(); ++index)
-      if (collection->by_name_.at(collection->tensors_[index].name) != static_cast<std::int32_t>(index))
-        return invalid_argument(fmt::format("two tensors have the name '{}'", collection->tensors_[index].name));
-  }
+  collection->names_ = NameIndex(collection->tensors_);
+  if (const std::optional<TensorId> repeated = collection->names_.repeated())
+    return invalid_argument(
+        fmt::format("two tensors have the name '{}'", collection->tensors_[repeated->index()].name));
   collection->index_holdings();
   const std::vector<Hash128> geometries = collection->find_equal_geometries();
   collection->compute_hash(geometries);

@@ -24,8 +24,7 @@ Result<std::unique_ptr<RuleCollection>> RuleCollection::make(const Layout& layou
   TENPLEX_ASSIGN_OR_RETURN(GeometryBuilder::Geometries geometries, builder.build(collection->tensors_, matches));
   collection->geometries_ = std::move(geometries.geometries);
   collection->geometry_of_tensor_ = std::move(geometries.geometry_of_tensor);
-  for (std::size_t index = 0; index < collection->tensors_.size(); ++index)
-    collection->by_name_.emplace(collection->tensors_[index].name, static_cast<std::int32_t>(index));
+  collection->names_ = NameIndex(collection->tensors_);
   TENPLEX_TRY(collection->resolve_ties());
   TENPLEX_TRY(collection->place_objects(std::move(objects)));
   collection->compute_hash(sizes);
@@ -56,12 +55,6 @@ void RuleCollection::shards_of_device(TensorId tensor, DeviceId device, std::vec
 std::uint64_t RuleCollection::geometry_key(TensorId tensor) const {
   // Aliases, which have no shards, are all alike.
   return alias_of(tensor) ? geometries_.size() : static_cast<std::uint64_t>(geometry_of_tensor_[tensor.index()]);
-}
-
-std::optional<TensorId> RuleCollection::find(std::string_view name) const {
-  const auto found = by_name_.find(name);
-  if (found == by_name_.end()) return std::nullopt;
-  return TensorId(found->second);
 }
 
 std::optional<TensorId> RuleCollection::alias_of(TensorId tensor) const {

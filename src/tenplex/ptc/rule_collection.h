@@ -21,6 +21,7 @@
 #include "tenplex/ptc/collection.h"
 #include "tenplex/ptc/geometry.h"
 #include "tenplex/ptc/layout.h"
+#include "tenplex/ptc/name_index.h"
 
 namespace tenplex {
 
@@ -42,7 +43,7 @@ class RuleCollection final : public Collection {
   void shards_of_device(TensorId tensor, DeviceId device, std::vector<std::int64_t>* shards) const override;
   std::uint64_t geometry_key(TensorId tensor) const override;
   Hash128 hash() const override { return hash_; }
-  std::optional<TensorId> find(std::string_view name) const override;
+  std::optional<TensorId> find(std::string_view name) const override { return names_.find(name); }
 
   const Layout& layout() const { return layout_; }
   std::span<const Mesh> meshes() const { return meshes_; }
@@ -67,7 +68,7 @@ class RuleCollection final : public Collection {
   std::vector<Geometry> geometries_;
   std::vector<std::int32_t> geometry_of_tensor_;
   std::vector<int> rule_lines_;
-  std::unordered_map<std::string_view, std::int32_t> by_name_;
+  NameIndex names_;
   std::unordered_map<std::int32_t, std::int32_t> alias_of_;
   Hash128 hash_;
 };

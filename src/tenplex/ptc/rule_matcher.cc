@@ -23,18 +23,12 @@ std::string describe_rule(const Layout& layout, const TensorRule& rule) {
 }
 
 RuleMatcher::RuleMatcher(const Layout& layout, std::span<const TensorInfo> tensors, bool local_shapes)
-    : layout_(layout), tensors_(tensors), local_shapes_(local_shapes) {
-  by_name_.reserve(tensors.size());
-  for (std::size_t index = 0; index < tensors.size(); ++index)
-    by_name_.emplace(tensors[index].name, static_cast<std::int32_t>(index));
-}
+    : layout_(layout), tensors_(tensors), local_shapes_(local_shapes), names_(tensors) {}
 
 Result<void> RuleMatcher::check_names() const {
-  if (by_name_.size() == tensors_.size()) return {};
-  for (std::size_t index = 0; index < tensors_.size(); ++index)
-    if (by_name_.at(tensors_[index].name) != static_cast<std::int32_t>(index))
-      return invalid_argument(fmt::format("two tensors have the name '{}'", tensors_[index].name));
-  return {};
+  const std::optional<TensorId> repeated = names_.repeated();
+  if (!repeated) return {};
+  return invalid_argument(fmt::format("two tensors have the name '{}'", tensors_[repeated->index()].name));
 }
 
 Result<std::vector<TensorMatch>> RuleMatcher::match_all() const {
@@ -116,10 +110,10 @@ Result<bool> RuleMatcher::match_present_parameter(std::size_t index, std::span<c
   const TensorInfo& tensor = tensors_[index];
   for (const SlotAddress& address : addresses) {
     for (const std::string& prefix : layout_.rules().slot_names.prefixes) {
-      const auto found = by_name_.find(prefix + address.parameter);
-      if (found == by_name_.end() || found->second == static_cast<std::int32_t>(index)) continue;
-      const TensorInfo& parameter = tensors_[static_cast<std::size_t>(found->second)];
-      if (!match_parameter(static_cast<std::size_t>(found->second), before, match)) continue;
+      const std::optional<TensorId> found = names_.find(prefix + address.parameter);
+      if (!found || found->index() == index) continue;
+      const TensorInfo& parameter = tensors_[found->index()];
+      if (!match_parameter(found->index(), before, match)) continue;
       match->slot = slot_rule(address.slot);
       match->is_whole =
           (match->slot != nullptr && match->slot->base == SlotRule::Base::kWhole && match->slot->slices.empty()) ||
@@ -134,7 +128,7 @@ Result<bool> RuleMatcher::match_present_parameter(std::size_t index, std::span<c
       }
       match->is_slot = true;
       match->slot_name = address.slot;
-      match->parameter = found->second;
+      match->parameter = found->value();
       return true;
     }
   }

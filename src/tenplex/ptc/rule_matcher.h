@@ -13,10 +13,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "tenplex/ptc/layout.h"
+#include "tenplex/ptc/name_index.h"
 #include "tenplex/ptc/tensor.h"
 
 namespace tenplex {
@@ -60,7 +60,7 @@ class RuleMatcher {
   const Layout& layout_;
   std::span<const TensorInfo> tensors_;
   bool local_shapes_;
-  std::unordered_map<std::string_view, std::int32_t> by_name_;
+  NameIndex names_;
 };
 
 /// "layout 'x' line 7 ('decoder.{layer}.weight')".

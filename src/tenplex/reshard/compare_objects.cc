@@ -6,15 +6,18 @@
 
 #include <map>
 
+#include "tenplex/formats/state/flatten.h"
+
 namespace tenplex {
 namespace {
 
 using Leaves = std::map<std::string, NodeId>;
 
 Result<Leaves> object_leaves(const StateGraph& graph) {
-  TENPLEX_ASSIGN_OR_RETURN(const std::vector<StateLeaf> objects, flatten_objects(graph));
+  TENPLEX_ASSIGN_OR_RETURN(const LeafList all, flatten(graph));
+  const LeafList objects = all.objects();
   Leaves leaves;
-  for (const StateLeaf& leaf : objects) leaves.emplace(leaf.name, leaf.node);
+  for (std::size_t i = 0; i < objects.size(); ++i) leaves.emplace(objects.name(i), objects.node(i));
   return leaves;
 }
 

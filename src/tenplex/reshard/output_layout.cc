@@ -14,102 +14,132 @@ namespace {
 
 using Kind = OutputArray::Kind;
 
-struct Placed {
-  OutputArray array;
-  Destination destination;
-};
+bool is_data(const Segment& segment) {
+  return segment.kind != Segment::Kind::kLiteral && segment.kind != Segment::Kind::kExtra;
+}
 
 Kind kind_of(Segment::Kind kind) {
   if (kind == Segment::Kind::kPiece) return Kind::kPiece;
   return kind == Segment::Kind::kStorage ? Kind::kStorage : Kind::kShard;
 }
 
-auto identity(const OutputArray& array) {
-  return std::tuple(array.kind == Kind::kStorage, array.kind == Kind::kStorage ? 0 : array.tensor.value(), array.shard,
-                    array.kind, array.piece);
-}
-
-// A storage that is one whole tensor, contiguous, needs no special care.
-OutputArray simplified(OutputArray array, const Collection& target) {
-  if (array.kind != Kind::kStorage || array.views.size() != 1) return array;
-  const StorageView& view = array.views.front();
+// True for a storage that is one whole tensor, contiguous, and needs no special care.
+bool is_whole(std::int64_t bytes, std::span<const StorageView> views, const Collection& target) {
+  if (views.size() != 1) return false;
+  const StorageView& view = views.front();
   const TensorInfo& tensor = target.tensors()[view.tensor.index()];
-  if (view.offset != 0 || array.size_bytes != size_bytes(tensor)) return array;
-  if (volume(tensor.shape) > 0 && !(view.strides == row_major_strides(tensor.shape))) return array;
-  array.kind = Kind::kWhole;
-  array.tensor = view.tensor;
-  array.shard = 0;
-  array.views.clear();
-  return array;
+  if (view.offset != 0 || bytes != size_bytes(tensor)) return false;
+  return volume(tensor.shape) == 0 || view.strides == row_major_strides(tensor.shape);
 }
 
-std::vector<Placed> data_segments(const OutputPlan& plan, const Collection& target, const CheckpointWriter& writer) {
-  std::vector<Placed> segments;
-  for (std::size_t file = 0; file < plan.files.size(); ++file) {
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; i < plan.files[file].segments.size(); ++i) {
-      const Segment& segment = plan.files[file].segments[i];
-      if (segment.kind != Segment::Kind::kLiteral && segment.kind != Segment::Kind::kExtra) {
-        OutputArray array;
-        array.kind = kind_of(segment.kind);
-        array.tensor = segment.tensor;
-        array.shard = segment.shard;
-        array.piece = segment.piece;
-        array.size_bytes = segment.size_bytes;
-        if (array.kind == Kind::kStorage) array.views = writer.storage_views(segment.shard);
-        segments.push_back({simplified(std::move(array), target),
-                            {static_cast<std::int32_t>(file), static_cast<std::uint32_t>(i), offset}});
+bool is_same(const OutputArray& a, const OutputArray& b) {
+  if (a.kind != b.kind || a.shard != b.shard) return false;
+  return a.kind == Kind::kStorage || (a.tensor == b.tensor && a.piece == b.piece);
+}
+
+// The data segments of a plan, grouped by tensor, storages last; only their places are kept.
+class Grouped {
+ public:
+  Grouped(const OutputPlan& plan, const Collection& target, const CheckpointWriter& writer)
+      : plan_(plan), target_(target), writer_(writer), tensors_(target.tensors().size()) {}
+
+  // By what they hold, then in the order of files and offsets.
+  std::vector<Destination> run() && {
+    std::vector<std::uint32_t> first(tensors_ + 1, 0);
+    std::vector<std::uint32_t> groups;
+    for_each([&](const Segment& segment, const Destination&) {
+      const std::size_t group = group_of(segment);
+      groups.push_back(static_cast<std::uint32_t>(group));
+      ++first[group];
+    });
+    std::exclusive_scan(first.begin(), first.end(), first.begin(), std::uint32_t{0});
+    std::vector<Destination> places(groups.size());
+    auto group = groups.begin();
+    for_each([&](const Segment&, const Destination& place) { places[first[*group++]++] = place; });
+    for (std::size_t i = 0; i <= tensors_; ++i) {
+      const auto begin = places.begin() + (i == 0 ? 0 : first[i - 1]);
+      std::sort(begin, places.begin() + first[i], [&](const Destination& a, const Destination& b) {
+        return std::tuple(identity(a, i), a.file, a.segment) < std::tuple(identity(b, i), b.file, b.segment);
+      });
+    }
+    return places;
+  }
+
+ private:
+  // Of what lies there, in its group. The storages in a tensor's group are all the whole tensor.
+  std::tuple<std::int64_t, Segment::Kind, std::int32_t> identity(const Destination& place, std::size_t group) const {
+    const Segment& segment = plan_.files[static_cast<std::size_t>(place.file)].segments[place.segment];
+    const bool whole = group < tensors_ && segment.kind == Segment::Kind::kStorage;
+    return {whole ? 0 : segment.shard, segment.kind, segment.piece};
+  }
+
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (std::size_t file = 0; file < plan_.files.size(); ++file) {
+      std::int64_t offset = 0;
+      for (std::size_t i = 0; i < plan_.files[file].segments.size(); ++i) {
+        const Segment& segment = plan_.files[file].segments[i];
+        if (is_data(segment))
+          visit(segment, Destination{static_cast<std::int32_t>(file), static_cast<std::uint32_t>(i), offset});
+        offset += segment.size_bytes;
       }
-      offset += segment.size_bytes;
     }
   }
-  return segments;
-}
 
-// Numbers of the segments by what they hold, then as they are: by tensor, storages last, then inside each tensor.
-std::vector<std::uint32_t> sorted_order(const std::vector<Placed>& segments, std::size_t tensors) {
-  const auto group = [&](const Placed& segment) {
-    return segment.array.kind == Kind::kStorage ? tensors : segment.array.tensor.index();
-  };
-  std::vector<std::uint32_t> first(tensors + 1, 0);
-  for (const Placed& segment : segments) ++first[group(segment)];
-  std::partial_sum(first.begin(), first.end(), first.begin());
-  std::vector<std::uint32_t> order(segments.size());
-  for (auto number = static_cast<std::uint32_t>(segments.size()); number-- > 0;)
-    order[--first[group(segments[number])]] = number;
-  for (std::size_t i = 0; i <= tensors; ++i) {
-    const auto last = i == tensors ? order.end() : order.begin() + first[i + 1];
-    std::sort(order.begin() + first[i], last, [&](std::uint32_t a, std::uint32_t b) {
-      const auto one = identity(segments[a].array);
-      const auto other = identity(segments[b].array);
-      return one != other ? one < other : a < b;
-    });
+  std::size_t group_of(const Segment& segment) const {
+    if (segment.kind != Segment::Kind::kStorage) return segment.tensor.index();
+    const std::vector<StorageView> views = writer_.storage_views(segment.shard);
+    return is_whole(segment.size_bytes, views, target_) ? views.front().tensor.index() : tensors_;
   }
-  return order;
-}
+
+  const OutputPlan& plan_;
+  const Collection& target_;
+  const CheckpointWriter& writer_;
+  std::size_t tensors_;
+};
 
 }  // namespace
 
 Result<OutputLayout> OutputLayout::build(const OutputPlan& plan, const Collection& target,
                                          const CheckpointWriter& writer) {
   OutputLayout layout;
-  std::vector<Placed> segments = data_segments(plan, target, writer);
-  const std::vector<std::uint32_t> order = sorted_order(segments, target.tensors().size());
-  layout.destinations_.reserve(segments.size());
-  for (std::size_t begin = 0; begin < segments.size();) {
-    OutputArray array = std::move(segments[order[begin]].array);
-    array.first_destination = static_cast<std::uint32_t>(layout.destinations_.size());
-    const auto same = identity(array);
-    std::size_t end = begin;
-    for (; end < segments.size() && (end == begin || identity(segments[order[end]].array) == same); ++end)
-      layout.destinations_.push_back(segments[order[end]].destination);
-    array.destination_count = static_cast<std::uint32_t>(end - begin);
-    (array.kind == Kind::kStorage ? layout.storages_ : layout.arrays_).push_back(std::move(array));
-    begin = end;
+  layout.destinations_ = Grouped(plan, target, writer).run();
+  layout.arrays_.reserve(layout.destinations_.size());
+  for (std::uint32_t i = 0; i < layout.destinations_.size(); ++i) {
+    const Destination& place = layout.destinations_[i];
+    layout.add(plan.files[static_cast<std::size_t>(place.file)].segments[place.segment], i, target, writer);
   }
   layout.index_tensors(target.tensors().size());
   TENPLEX_TRY(layout.check_complete(plan, target));
   return layout;
+}
+
+// One more place of the array that came last, or a new array.
+void OutputLayout::add(const Segment& segment, std::uint32_t place, const Collection& target,
+                       const CheckpointWriter& writer) {
+  OutputArray array;
+  array.kind = kind_of(segment.kind);
+  array.tensor = segment.tensor;
+  array.shard = segment.shard;
+  array.piece = segment.piece;
+  array.size_bytes = segment.size_bytes;
+  array.first_destination = place;
+  std::vector<StorageView> views;
+  if (array.kind == Kind::kStorage) {
+    views = writer.storage_views(segment.shard);
+    if (is_whole(segment.size_bytes, views, target)) {
+      array.kind = Kind::kWhole;
+      array.tensor = views.front().tensor;
+      array.shard = 0;
+    }
+    array.piece = array.kind == Kind::kWhole ? 0 : static_cast<std::int32_t>(storages_.size());
+  }
+  std::vector<OutputArray>& arrays = array.kind == Kind::kStorage ? storages_ : arrays_;
+  if (arrays.empty() || !is_same(arrays.back(), array)) {
+    if (array.kind == Kind::kStorage) views_.push_back(std::move(views));
+    arrays.push_back(array);
+  }
+  ++arrays.back().destination_count;
 }
 
 void OutputLayout::index_tensors(std::size_t tensors) {
@@ -173,8 +203,8 @@ Result<void> OutputLayout::check_complete(const OutputPlan& plan, const Collecti
     return internal_error("the output plan tells of some tensors only how they are stored");
   }
   std::vector<bool> in_storage(tensors.size());
-  for (const OutputArray& storage : storages_)
-    for (const StorageView& view : storage.views) in_storage[view.tensor.index()] = true;
+  for (const std::vector<StorageView>& views : views_)
+    for (const StorageView& view : views) in_storage[view.tensor.index()] = true;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const auto arrays = arrays_of(TensorId(t));
     if (in_storage[t] || (arrays.size() == 1 && arrays.front().kind == Kind::kWhole)) continue;

@@ -7,7 +7,7 @@
 //   plan:    file 0: [literal][t0 shard 0][t1 shard 0]      layout:  t0: shard 0 → (file 0, 120)
 //            file 1: [literal][t0 shard 1][t1 shard 0]               t1: shard 0 → (file 0, 184), (file 1, 184)
 //
-// Value type, immutable. Threads: const calls are safe together.
+// Value type, immutable. Cost: 16 B per data segment, 40 B per array. Threads: const calls are safe together.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,11 @@ struct OutputArray {
 
   Kind kind = Kind::kShard;
   TensorId tensor;         ///< unset for kStorage
-  std::int64_t shard = 0;  ///< for kStorage its number
-  std::int32_t piece = 0;
-  std::int64_t size_bytes = 0;
+  std::int32_t piece = 0;  ///< for kStorage its place in storages()
   std::uint32_t first_destination = 0;
   std::uint32_t destination_count = 0;
-  std::vector<StorageView> views;  ///< kStorage
+  std::int64_t shard = 0;  ///< for kStorage its number
+  std::int64_t size_bytes = 0;
 };
 
 class OutputLayout {
@@ -49,6 +48,11 @@ class OutputLayout {
 
   std::span<const OutputArray> storages() const { return storages_; }
 
+  /// The tensors in one of storages().
+  std::span<const StorageView> views(const OutputArray& storage) const {
+    return views_[static_cast<std::size_t>(storage.piece)];
+  }
+
   /// In the order of files and offsets.
   std::span<const Destination> destinations(const OutputArray& array) const {
     return std::span(destinations_).subspan(array.first_destination, array.destination_count);
@@ -60,11 +64,13 @@ class OutputLayout {
  private:
   OutputLayout() = default;
   Result<void> check_complete(const OutputPlan& plan, const Collection& target) const;
+  void add(const Segment& segment, std::uint32_t place, const Collection& target, const CheckpointWriter& writer);
   void index_tensors(std::size_t tensors);
 
   std::vector<OutputArray> arrays_;
   std::vector<std::uint32_t> tensor_begin_;  // into arrays_, per tensor and one past the end
   std::vector<OutputArray> storages_;
+  std::vector<std::vector<StorageView>> views_;  // per storage
   std::vector<Destination> destinations_;
   std::vector<TensorId> order_;
 };

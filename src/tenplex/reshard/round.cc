@@ -153,7 +153,8 @@ Result<std::int64_t> Round::move_tensors(const RoundContext& context, std::span<
 
 Result<std::int64_t> Round::move_storage(const RoundContext& context, const OutputArray& storage) {
   Round round(context);
-  TENPLEX_ASSIGN_OR_RETURN(StoragePlan plan, plan_storage(context.reader, context.source, context.target, storage));
+  TENPLEX_ASSIGN_OR_RETURN(StoragePlan plan, plan_storage(context.reader, context.source, context.target, storage,
+                                                          context.layout.views(storage)));
   round.plans_ = std::move(plan.views);
   round.storage_ = true;
   if (round.plans_.empty()) {

@@ -29,7 +29,9 @@ Result<std::unique_ptr<SourceCollection>> SourceCollection::build(const Checkpoi
     return unsupported(fmt::format("a checkpoint of {} chunks", info.chunks.size()));
   }
   TENPLEX_TRY(collection->check_chunks());
-  TENPLEX_TRY(collection->index_names());
+  collection->names_ = NameIndex(info.tensors);
+  if (const std::optional<TensorId> repeated = collection->names_.repeated())
+    return corrupt(fmt::format("tensor '{}' is there twice", info.tensors[repeated->index()].name));
   collection->group_by_tensor();
   return collection;
 }
@@ -52,16 +54,6 @@ Result<void> SourceCollection::check_chunks() const {
     }
     if (chunk.file < 0 || static_cast<std::size_t>(chunk.file) >= info_.files.size()) {
       return bad_chunk(info_, chunk, "lies in no file");
-    }
-  }
-  return {};
-}
-
-Result<void> SourceCollection::index_names() {
-  by_name_.reserve(info_.tensors.size());
-  for (std::size_t i = 0; i < info_.tensors.size(); ++i) {
-    if (!by_name_.emplace(info_.tensors[i].name, static_cast<std::int32_t>(i)).second) {
-      return corrupt(fmt::format("tensor '{}' is there twice", info_.tensors[i].name));
     }
   }
   return {};
@@ -163,12 +155,6 @@ Hash128 SourceCollection::hash() const {
     hasher.add(static_cast<std::int64_t>(geometry_key(TensorId(t))));
   }
   return hasher.finish();
-}
-
-std::optional<TensorId> SourceCollection::find(std::string_view name) const {
-  const auto found = by_name_.find(name);
-  if (found == by_name_.end()) return std::nullopt;
-  return TensorId(found->second);
 }
 
 bool SourceCollection::has_overlaps(TensorId tensor) const {

@@ -4,19 +4,19 @@
 // SourceCollection: the chunks of a checkpoint as a collection. A shard is a distinct box; chunks with equal boxes are
 // its stored copies, and their devices its holders.
 //
-// It borrows the CheckpointInfo and adds 8 bytes per chunk to it. Shards of a tensor are numbered in the order of their
-// boxes' first elements. Resource, immutable. Threads: all const calls are safe together.
+// It borrows the CheckpointInfo and adds 8 bytes per chunk and 14 per tensor to it. Shards of a tensor are numbered in
+// the order of their boxes' first elements. Resource, immutable. Threads: all const calls are safe together.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "tenplex/formats/checkpoint.h"
 #include "tenplex/ptc/collection.h"
+#include "tenplex/ptc/name_index.h"
 
 namespace tenplex {
 
@@ -35,7 +35,7 @@ class SourceCollection final : public Collection {
   void shards_of_device(TensorId tensor, DeviceId device, std::vector<std::int64_t>* shards) const override;
   std::uint64_t geometry_key(TensorId tensor) const override;
   Hash128 hash() const override;
-  std::optional<TensorId> find(std::string_view name) const override;
+  std::optional<TensorId> find(std::string_view name) const override { return names_.find(name); }
 
   /// The stored copies of a shard, as indexes into CheckpointInfo::chunks; the first is the one to read.
   std::span<const std::uint32_t> copies(TensorId tensor, std::int64_t index) const;
@@ -52,13 +52,12 @@ class SourceCollection final : public Collection {
  private:
   explicit SourceCollection(const CheckpointInfo& info) : info_(info) {}
   Result<void> check_chunks() const;
-  Result<void> index_names();
   void group_by_tensor();
   void sort_tensor(std::size_t tensor);
 
   const CheckpointInfo& info_;
   int device_count_ = 1;
-  std::unordered_map<std::string_view, std::int32_t> by_name_;
+  NameIndex names_;
   std::vector<std::uint32_t> order_;         // chunks by (tensor, box)
   std::vector<std::uint32_t> tensor_begin_;  // into shard_begin_, per tensor and one past the end
   std::vector<std::uint32_t> shard_begin_;   // into order_, per shard and one past the end

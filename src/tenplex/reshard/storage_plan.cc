@@ -56,10 +56,11 @@ bool brings_along(const Extent& kept, const Extent& other) {
 }  // namespace
 
 Result<StoragePlan> plan_storage(const CheckpointReader& reader, const SourceCollection& source,
-                                 const Collection& target, const OutputArray& storage) {
+                                 const Collection& target, const OutputArray& storage,
+                                 std::span<const StorageView> in_storage) {
   StoragePlan result;
   std::vector<std::pair<ReadPlan, Extent>> views;
-  for (const StorageView& view : storage.views) {
+  for (const StorageView& view : in_storage) {
     TENPLEX_ASSIGN_OR_RETURN(ReadPlan plan, plan_view(source, target, storage, view));
     result.alignment = std::lcm(result.alignment, plan.unit.target_bytes);
     if (plan.copies.empty()) continue;

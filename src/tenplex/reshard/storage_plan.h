@@ -21,8 +21,9 @@ struct StoragePlan {
   std::int64_t alignment = 1;   ///< bytes; ranges of the storage begin and end at multiples of it
 };
 
-/// Errors: as plan_view().
+/// `in_storage` is OutputLayout::views(storage). Errors: as plan_view().
 Result<StoragePlan> plan_storage(const CheckpointReader& reader, const SourceCollection& source,
-                                 const Collection& target, const OutputArray& storage);
+                                 const Collection& target, const OutputArray& storage,
+                                 std::span<const StorageView> in_storage);
 
 }  // namespace tenplex

@@ -139,12 +139,8 @@ Result<void> Builder::add_tensor(const TensorRecord& record) {
 Result<Catalog> Builder::run() {
   catalog_.tensors.reserve(tables_.tensors.size());
   std::size_t chunks = 0;
-  std::size_t dims = 0;
-  for (const TensorRecord& record : tables_.tensors) {
-    chunks += record.chunk_count;
-    dims += record.chunk_count * std::min<std::size_t>(tables_.dims[record.shape].size(), kMaxRank);
-  }
-  catalog_.chunks.reserve(chunks, static_cast<int>(chunks == 0 ? 0 : (dims + chunks - 1) / chunks));
+  for (const TensorRecord& record : tables_.tensors) chunks += record.chunk_count;
+  catalog_.chunks.reserve(chunks);
   catalog_.lengths.reserve(chunks);
   for (const ByteRecord& record : tables_.byte_items) {
     auto range = range_of(record.item);

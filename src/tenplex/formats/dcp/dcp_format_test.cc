@@ -12,6 +12,7 @@
 
 #include "tenplex/base/crc32.h"
 #include "tenplex/formats/dcp/side_file.h"
+#include "tenplex/formats/state/flatten.h"
 #include "tenplex/io/memory_file_system.h"
 #include "tenplex/ptc/explicit_collection.h"
 
@@ -341,12 +342,15 @@ TEST(DcpSideFile, CarriesTextAndSecondNames) {
 }
 
 TEST(DcpSideFile, NamesLaterLeavesOfANodeOnly) {
-  std::vector<StateLeaf> leaves(4);
-  leaves[0] = {"a.x", {}, 7};
-  leaves[1] = {"a.y", {}, 8};
-  leaves[2] = {"b.x", {}, 7};
-  leaves[3] = {"c.x", {}, 7};
-  EXPECT_EQ(dcp::repeated_names(leaves), (std::vector<std::string>{"b.x", "c.x"}));
+  StateGraph graph;
+  const NodeId seven = graph.add_int(7);
+  const auto with = [&](const char* key, NodeId node) { return graph.add_dict({graph.add_string(key), node}); };
+  const NodeId a = graph.add_dict({graph.add_string("x"), seven, graph.add_string("y"), graph.add_int(8)});
+  graph.root = graph.add_dict(
+      {graph.add_string("a"), a, graph.add_string("b"), with("x", seven), graph.add_string("c"), with("x", seven)});
+  const auto leaves = flatten(graph);
+  ASSERT_TRUE(leaves);
+  EXPECT_EQ(dcp::repeated_names(*leaves), (std::vector<std::string>{"b.x", "c.x"}));
 }
 
 TEST(DcpSideFile, ChecksItsChecksumAndVersion) {

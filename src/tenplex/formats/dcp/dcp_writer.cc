@@ -211,10 +211,7 @@ Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* 
     if (!entry.first.starts_with(kDcpKeys)) side.metadata.push_back(entry);
   }
   side.side.extra_files = source.extra_files;
-  std::vector<StateLeaf> leaves;
-  if (source.state.root != kNoNode) {
-    TENPLEX_ASSIGN_OR_RETURN(leaves, flatten(source.state));
-  }
+  const LeafList& leaves = output_.items.tree;
   side.inner_views = shared_inner_views(source, leaves);
   side.shared_nodes = find_shared_nodes(source.state, leaves);
   const bool shares = !side.inner_views.empty() || !side.shared_nodes.empty();

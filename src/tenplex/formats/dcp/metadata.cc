@@ -205,6 +205,7 @@ Result<MetadataTables> read_metadata(const ByteSource& source, std::int64_t max_
   options.hooks = hooks->make();
   MetadataTables tables;
   TENPLEX_ASSIGN_OR_RETURN(tables.document, read_pickle(source, 0, source.size(), options));
+  tables.document.forget_texts();
   give_back_freed_memory();  // the memo, which is larger than the tables
   TENPLEX_TRY(join(*hooks, &tables));
   return tables;

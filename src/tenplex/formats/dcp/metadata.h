@@ -23,8 +23,8 @@
 
 #include "tenplex/base/paged_list.h"
 #include "tenplex/base/result.h"
-#include "tenplex/formats/dcp/dims_pool.h"
 #include "tenplex/formats/dcp/planned_paths.h"
+#include "tenplex/formats/dims_pool.h"
 #include "tenplex/formats/pickle/pickle_document.h"
 #include "tenplex/io/byte_source.h"
 #include "tenplex/ptc/dtype.h"

@@ -185,7 +185,7 @@ void MetadataWriter::write_unit(PickleWriter& out, Section section, std::int64_t
         out.text_once("planner_data");
         out.empty_dict();
       }
-      if (any) write_path_unit(out, items_.leaves[static_cast<std::size_t>(unit)]);
+      if (any) write_path_unit(out, static_cast<std::size_t>(unit));
       break;
     case Section::kStorage:
       if (unit == 0) {
@@ -229,7 +229,7 @@ void MetadataWriter::write_size(PickleWriter& out, const Dims& dims) const {
 void MetadataWriter::write_tensor_unit(PickleWriter& out, const Position& at, SubTensor* scratch) const {
   const OutputLeaf& leaf = items_.leaves[at.leaf];
   if (!leaf.is_tensor) {
-    out.text_once(leaf.name);
+    out.text_once(items_.name(at.leaf));
     out.get(memo_.bytes);
     out.empty_tuple();
     out.new_object();
@@ -238,7 +238,7 @@ void MetadataWriter::write_tensor_unit(PickleWriter& out, const Position& at, Su
   }
   const TensorInfo& tensor = items_.target->tensors()[leaf.tensor.index()];
   if (at.item == 0) {
-    out.text_once(leaf.name);
+    out.text_once(items_.name(at.leaf));
     begin_object(out, memo_.tensor);
     out.get(memo_.key_properties);
     out.get(memo_.properties);
@@ -257,7 +257,7 @@ void MetadataWriter::write_tensor_unit(PickleWriter& out, const Position& at, Su
     out.get(memo_.key_chunks);
     out.empty_list();
   }
-  const OutputItem& item = items_.items[static_cast<std::size_t>(leaf.first_item + at.item)];
+  const OutputItem& item = items_.items[leaf.first_item + static_cast<std::size_t>(at.item)];
   const Box box = items_.box_of(leaf, item, scratch);
   begin_object(out, memo_.chunk);
   out.get(memo_.key_offsets);
@@ -271,11 +271,13 @@ void MetadataWriter::write_tensor_unit(PickleWriter& out, const Position& at, Su
   out.set_item();
 }
 
-void MetadataWriter::write_path_unit(PickleWriter& out, const OutputLeaf& leaf) const {
-  out.text_once(leaf.name);
+void MetadataWriter::write_path_unit(PickleWriter& out, std::size_t leaf) const {
+  const std::string name = items_.name(leaf);
+  const std::vector<PathStep> path = items_.path(leaf);
+  out.text_once(name);
   out.mark();
-  if (leaf.path.empty()) out.text_once(leaf.name);
-  for (const PathStep& step : leaf.path) {
+  if (path.empty()) out.text_once(name);
+  for (const PathStep& step : path) {
     if (step.is_index) {
       out.integer(step.index);
     } else {
@@ -288,10 +290,10 @@ void MetadataWriter::write_path_unit(PickleWriter& out, const OutputLeaf& leaf) 
 
 void MetadataWriter::write_storage_unit(PickleWriter& out, const Position& at, SubTensor* scratch) const {
   const OutputLeaf& leaf = items_.leaves[at.leaf];
-  const OutputItem& item = items_.items[static_cast<std::size_t>(leaf.first_item + at.item)];
+  const OutputItem& item = items_.items[leaf.first_item + static_cast<std::size_t>(at.item)];
   begin_object(out, memo_.index);
   out.get(memo_.key_fqn);
-  out.text_once(leaf.name);
+  out.text_once(items_.name(at.leaf));
   // torch leaves the index of a byte item None.
   out.get(memo_.key_index);
   if (leaf.is_tensor) {

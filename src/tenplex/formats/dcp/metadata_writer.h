@@ -62,7 +62,7 @@ class MetadataWriter {
   Position position(std::int64_t unit) const;
   void write_unit(PickleWriter& out, Section section, std::int64_t unit, SubTensor* scratch) const;
   void write_tensor_unit(PickleWriter& out, const Position& at, SubTensor* scratch) const;
-  void write_path_unit(PickleWriter& out, const OutputLeaf& leaf) const;
+  void write_path_unit(PickleWriter& out, std::size_t leaf) const;
   void write_storage_unit(PickleWriter& out, const Position& at, SubTensor* scratch) const;
   void write_size(PickleWriter& out, const Dims& dims) const;
 

@@ -11,6 +11,7 @@
 #include "tenplex/base/checked.h"
 #include "tenplex/formats/dcp/cover.h"
 #include "tenplex/formats/manifest/side_data.h"
+#include "tenplex/formats/state/flatten.h"
 
 namespace tenplex::dcp {
 namespace {
@@ -27,7 +28,7 @@ class OutputBuilder {
 
  private:
   Result<void> find_leaves();
-  void add_leaf(OutputLeaf leaf, NodeId node);
+  void add_leaf(const OutputLeaf& leaf, NodeId node);
   Result<void> add_byte_item(OutputLeaf* leaf, std::uint32_t number);
   Result<void> add_tensor(OutputLeaf* leaf, std::uint32_t number);
   Result<void> check_cover(TensorId tensor, std::int64_t items) const;
@@ -52,8 +53,8 @@ class OutputBuilder {
   std::int64_t last_length_ = -1;
 };
 
-void OutputBuilder::add_leaf(OutputLeaf leaf, NodeId node) {
-  output_.items.leaves.push_back(std::move(leaf));
+void OutputBuilder::add_leaf(const OutputLeaf& leaf, NodeId node) {
+  output_.items.leaves.push_back(leaf);
   output_.nodes.push_back(node);
 }
 
@@ -62,30 +63,32 @@ Result<void> OutputBuilder::find_leaves() {
   const std::span<const TensorInfo> tensors = target_.tensors();
   std::vector<bool> named(tensors.size(), false);
   if (graph.root != kNoNode) {
-    TENPLEX_ASSIGN_OR_RETURN(const std::vector<StateLeaf> leaves, flatten(graph));
-    for (const StateLeaf& leaf : leaves) {
+    TENPLEX_ASSIGN_OR_RETURN(output_.items.tree, flatten(graph));
+    const LeafList& tree = output_.items.tree;
+    output_.items.leaves.reserve(tree.size());
+    output_.nodes.reserve(tree.size());
+    for (std::size_t leaf = 0; leaf < tree.size(); ++leaf) {
       OutputLeaf out;
-      out.name = leaf.name;
-      out.path = leaf.path;
-      const bool is_tensor = graph[leaf.node].kind == NodeKind::kTensor;
+      const NodeId node = tree.node(leaf);
+      const bool is_tensor = graph[node].kind == NodeKind::kTensor;
       if (is_tensor) {
-        const TensorView view = graph.view(leaf.node);
+        const TensorView view = graph.view(node);
         out.is_tensor = true;
         out.tensor = view.tensor;
         out.requires_grad = view.requires_grad;
         named[view.tensor.index()] = true;
       }
-      add_leaf(std::move(out), is_tensor ? kNoNode : leaf.node);
+      add_leaf(out, is_tensor ? kNoNode : node);
     }
     for (const NodeId node : layouts_.tensors_inside(output_.nodes)) named[graph.view(node).tensor.index()] = true;
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (named[i]) continue;
     OutputLeaf out;
-    out.name = tensors[i].name;
     out.is_tensor = true;
     out.tensor = TensorId(i);
-    add_leaf(std::move(out), kNoNode);
+    out.name_of = TensorId(i);
+    add_leaf(out, kNoNode);
   }
   return {};
 }
@@ -110,8 +113,8 @@ Result<void> OutputBuilder::add_byte_item(OutputLeaf* leaf, std::uint32_t number
   OutputItem item;
   TENPLEX_ASSIGN_OR_RETURN(const ItemLayouts::Object object, layouts_.object(output_.nodes[number]));
   item.length = object.zip.size_bytes();
-  item.file = owner_of(leaf->name).value();
-  leaf->first_item = static_cast<std::int64_t>(output_.items.items.size());
+  item.file = owner_of(output_.items.name(number)).value();
+  leaf->first_item = static_cast<std::uint32_t>(output_.items.items.size());
   leaf->item_count = 1;
   add_item(number, item, item.length);
   return {};
@@ -137,7 +140,7 @@ Result<void> OutputBuilder::check_cover(TensorId tensor, std::int64_t items) con
 
 Result<void> OutputBuilder::add_tensor(OutputLeaf* leaf, std::uint32_t number) {
   const TensorInfo& tensor = target_.tensors()[leaf->tensor.index()];
-  leaf->first_item = static_cast<std::int64_t>(output_.items.items.size());
+  leaf->first_item = static_cast<std::uint32_t>(output_.items.items.size());
   dims_.clear();
   SubTensor shard;
   std::vector<DeviceId> devices;
@@ -162,7 +165,7 @@ Result<void> OutputBuilder::add_tensor(OutputLeaf* leaf, std::uint32_t number) {
       add_item(number, item, item.length);
     }
   }
-  leaf->item_count = static_cast<std::int64_t>(output_.items.items.size()) - leaf->first_item;
+  leaf->item_count = static_cast<std::uint32_t>(output_.items.items.size()) - leaf->first_item;
   TENPLEX_TRY(check_cover(leaf->tensor, leaf->item_count));
   if (leaf->item_count > 0) return {};
   OutputItem item;
@@ -182,7 +185,7 @@ Result<void> OutputBuilder::place_items() {
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     if (leaves[i].is_tensor) continue;
     if (auto added = add_byte_item(&leaves[i], i); !added) {
-      return std::move(added).error().with_context(fmt::format("object '{}'", leaves[i].name));
+      return std::move(added).error().with_context(fmt::format("object '{}'", output_.items.name(i)));
     }
   }
   // Those that others are stored as come first.
@@ -212,7 +215,7 @@ Result<void> OutputBuilder::place_tensor(std::uint32_t number, std::int64_t* fir
     *first = number;
   }
   if (auto added = add_tensor(&leaf, number); !added) {
-    return std::move(added).error().with_context(fmt::format("tensor '{}'", leaf.name));
+    return std::move(added).error().with_context(fmt::format("tensor '{}'", output_.items.name(number)));
   }
   return {};
 }

@@ -17,19 +17,18 @@
 #include <vector>
 
 #include "tenplex/base/ids.h"
-#include "tenplex/formats/state/state_graph.h"
+#include "tenplex/formats/state/leaf_list.h"
 #include "tenplex/ptc/collection.h"
 
 namespace tenplex::dcp {
 
 struct OutputLeaf {
-  std::string name;
-  std::vector<PathStep> path;  ///< empty: the name itself is the only step
   bool is_tensor = false;
   bool requires_grad = false;
-  TensorId tensor;
-  std::int64_t first_item = 0;
-  std::int64_t item_count = 0;
+  TensorId tensor;   ///< whose shards are its items
+  TensorId name_of;  ///< of a tensor that the tree does not have: whose name is the leaf's
+  std::uint32_t first_item = 0;
+  std::uint32_t item_count = 0;
 };
 
 struct OutputItem {
@@ -44,9 +43,19 @@ struct OutputItem {
 
 struct OutputItems {
   std::vector<std::string> files;  ///< relative paths
-  std::vector<OutputLeaf> leaves;
+  LeafList tree;                   ///< of the source's state; empty where it has none
+  std::vector<OutputLeaf> leaves;  ///< those of the tree, as numbered there, then tensors that it does not have
   std::vector<OutputItem> items;
   const Collection* target = nullptr;
+
+  std::string name(std::size_t leaf) const {
+    return leaf < tree.size() ? tree.name(leaf) : target->tensors()[leaves[leaf].name_of.index()].name;
+  }
+
+  /// Empty: the name itself is the only step.
+  std::vector<PathStep> path(std::size_t leaf) const {
+    return leaf < tree.size() ? tree.path(leaf) : std::vector<PathStep>();
+  }
 
   /// The box of a tensor's item. Uses `*scratch`.
   Box box_of(const OutputLeaf& leaf, const OutputItem& item, SubTensor* scratch) const {

@@ -16,6 +16,7 @@
 #include "tenplex/base/paged_list.h"
 #include "tenplex/base/result.h"
 #include "tenplex/formats/pickle/pickle_document.h"
+#include "tenplex/formats/state/leaf_list.h"
 
 namespace tenplex::dcp {
 

@@ -17,9 +17,10 @@ bool can_be_shared(const Node& node) { return has_identity(node.kind) || !node.c
 // Walks the opened containers first, region 0, and then each object, a region of its own.
 class Finder {
  public:
-  Finder(const StateGraph& graph, std::span<const StateLeaf> leaves)
+  Finder(const StateGraph& graph, const LeafList& leaves)
       : graph_(graph), is_object_(graph.size(), false), first_(graph.size(), kNone), last_region_(graph.size(), kNone) {
-    for (const StateLeaf& leaf : leaves) is_object_[leaf.node] = graph[leaf.node].kind != NodeKind::kTensor;
+    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
+      is_object_[leaves.node(leaf)] = graph[leaves.node(leaf)].kind != NodeKind::kTensor;
   }
 
   std::vector<SharedNode> run() && {
@@ -149,7 +150,7 @@ void drop_unreached(std::size_t first_inner, BuiltState* built) {
 
 }  // namespace
 
-std::vector<SharedNode> find_shared_nodes(const StateGraph& graph, std::span<const StateLeaf> leaves) {
+std::vector<SharedNode> find_shared_nodes(const StateGraph& graph, const LeafList& leaves) {
   if (graph.root == kNoNode) return {};
   return Finder(graph, leaves).run();
 }

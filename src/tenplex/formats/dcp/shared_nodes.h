@@ -16,12 +16,13 @@
 #include "tenplex/base/result.h"
 #include "tenplex/formats/dcp/side_file.h"
 #include "tenplex/formats/dcp/state_builder.h"
+#include "tenplex/formats/state/leaf_list.h"
 
 namespace tenplex::dcp {
 
 /// The places inside objects of `leaves` whose node an opened container or another object holds too, without what lies
 /// below them. `leaves` is flatten(graph).
-std::vector<SharedNode> find_shared_nodes(const StateGraph& graph, std::span<const StateLeaf> leaves);
+std::vector<SharedNode> find_shared_nodes(const StateGraph& graph, const LeafList& leaves);
 
 /// Makes each of these places lead to the node of its first place, and drops the tensors inside objects that nothing
 /// leads to any more. `tensors` are those that are not inside objects. Requires: built->graph has a root.

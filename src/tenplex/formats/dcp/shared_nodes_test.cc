@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tenplex/formats/state/flatten.h"
+
 namespace tenplex::dcp {
 namespace {
 

@@ -22,6 +22,7 @@
 #include "tenplex/formats/checkpoint.h"
 #include "tenplex/formats/manifest/side_data.h"
 #include "tenplex/formats/manifest/state_json.h"
+#include "tenplex/formats/state/leaf_list.h"
 
 namespace tenplex::dcp {
 
@@ -60,10 +61,10 @@ Result<std::string> encode_side_file(const SideFile& side);
 Result<SideFile> decode_side_file(std::string_view text);
 
 /// The tensors inside objects of `leaves` that share their storage, or are one Python object, with one of another leaf.
-std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<const StateLeaf> leaves);
+std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, const LeafList& leaves);
 
 /// Names of `leaves` whose node an earlier leaf has.
-std::vector<std::string> repeated_names(std::span<const StateLeaf> leaves);
+std::vector<std::string> repeated_names(const LeafList& leaves);
 
 /// True if names and planner_data alone give the tree back as it is. A dict of nothing but tensors is read as no tree
 /// at all, so it is none of these.
@@ -71,7 +72,7 @@ bool is_plain_tree(const CheckpointInfo& info);
 
 /// The tree without its byte items, for SideFile::side and SideFile::pickles. `leaves` is flatten(info.state).
 Result<EncodedState> encode_skeleton(const CheckpointInfo& info, std::span<const TensorInfo> tensors,
-                                     std::span<const StateLeaf> leaves);
+                                     const LeafList& leaves);
 
 /// A leaf of the tree that the names lead to, for restore_skeleton().
 struct SkeletonLeaf {

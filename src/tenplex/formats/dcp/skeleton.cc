@@ -115,7 +115,7 @@ class PlainTree {
 
 }  // namespace
 
-std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<const StateLeaf> leaves) {
+std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, const LeafList& leaves) {
   constexpr std::uint32_t kShared = 0xffffffff;
   const StateGraph& graph = info.state;
   std::vector<std::uint32_t> last_leaf(graph.size(), kShared);  // by node; several leaves may hold one
@@ -128,13 +128,13 @@ std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<
       last_leaf[id] = leaf;
       open.push_back(id);
     };
-    visit(leaves[leaf].node);
+    visit(leaves.node(leaf));
     while (!open.empty()) {
       const NodeId id = open.back();
       open.pop_back();
       graph.for_each_edge(id, visit);
       if (graph[id].kind != NodeKind::kTensor) continue;
-      if (id != leaves[leaf].node) inner.push_back(id);
+      if (id != leaves.node(leaf)) inner.push_back(id);
       const auto [owner, added] = leaf_of_storage.emplace(graph.view(id).storage, leaf);
       if (!added && owner->second != leaf) owner->second = kShared;
     }
@@ -153,12 +153,11 @@ std::vector<InnerView> shared_inner_views(const CheckpointInfo& info, std::span<
   return shared;
 }
 
-std::vector<std::string> repeated_names(std::span<const StateLeaf> leaves) {
+std::vector<std::string> repeated_names(const LeafList& leaves) {
   std::vector<std::string> names;
   std::unordered_set<NodeId> seen;
-  for (const StateLeaf& leaf : leaves) {
-    if (!seen.insert(leaf.node).second) names.push_back(leaf.name);
-  }
+  for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
+    if (!seen.insert(leaves.node(leaf)).second) names.push_back(leaves.name(leaf));
   return names;
 }
 
@@ -194,13 +193,13 @@ NodeId graft(const StateGraph& from, StateGraph* graph) {
 }
 
 Result<EncodedState> encode_skeleton(const CheckpointInfo& info, std::span<const TensorInfo> tensors,
-                                     std::span<const StateLeaf> leaves) {
+                                     const LeafList& leaves) {
   StateGraph graph = info.state;
-  std::unordered_map<NodeId, const StateLeaf*> leaf_of;
-  for (const StateLeaf& leaf : leaves) leaf_of.emplace(leaf.node, &leaf);
-  const auto placeholder = [&](const StateLeaf& leaf) {
+  std::unordered_map<NodeId, std::size_t> leaf_of;
+  for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) leaf_of.emplace(leaves.node(leaf), leaf);
+  const auto placeholder = [&](std::size_t leaf) {
     const NodeId tag = graph.add_string(std::string(kLeafTag));
-    return graph.add_tuple({tag, graph.add_string(leaf.name)});
+    return graph.add_tuple({tag, graph.add_string(leaves.name(leaf))});
   };
   std::vector<NodeId> open;
   std::unordered_set<NodeId> seen;
@@ -211,7 +210,7 @@ Result<EncodedState> encode_skeleton(const CheckpointInfo& info, std::span<const
   if (root_leaf == leaf_of.end()) {
     visit(graph.root);
   } else if (graph[graph.root].kind != NodeKind::kTensor) {
-    graph.root = placeholder(*root_leaf->second);
+    graph.root = placeholder(root_leaf->second);
   }
   while (!open.empty()) {
     const NodeId id = open.back();
@@ -223,7 +222,7 @@ Result<EncodedState> encode_skeleton(const CheckpointInfo& info, std::span<const
       if (leaf == leaf_of.end()) {
         visit(value);
       } else if (graph[value].kind != NodeKind::kTensor) {
-        value = placeholder(*leaf->second);
+        value = placeholder(leaf->second);
       }
     }
     std::size_t next = 0;

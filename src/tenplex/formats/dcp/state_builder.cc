@@ -10,6 +10,7 @@
 
 #include "tenplex/formats/dcp/shared_nodes.h"
 #include "tenplex/formats/dcp/stored_item.h"
+#include "tenplex/formats/state/flatten.h"
 #include "tenplex/formats/state/unflattener.h"
 
 namespace tenplex::dcp {

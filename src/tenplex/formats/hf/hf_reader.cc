@@ -75,7 +75,7 @@ class ModelFolder {
       side_.aliases.insert(side_.aliases.end(), side->aliases.begin(), side->aliases.end());
       if (!side->state_json.empty()) side_.state_json = std::move(side->state_json);
     }
-    info().chunks.reserve(info().chunks.size() + header->tensors.size(), 2);
+    info().chunks.reserve(info().chunks.size() + header->tensors.size());
     for (safetensors::HeaderTensor& stored : header->tensors) {
       const TensorId tensor(info().tensors.size());
       const auto [entry, is_new] = places_.emplace(stored.info.name, Place{tensor, file});

@@ -10,6 +10,7 @@
 #include "tenplex/formats/manifest/side_data.h"
 #include "tenplex/formats/safetensors/side_metadata.h"
 #include "tenplex/formats/safetensors/whole_tensors.h"
+#include "tenplex/formats/state/flatten.h"
 
 namespace tenplex::hf {
 namespace {
@@ -47,11 +48,13 @@ std::string_view kind_name(NodeKind kind) {
 /// Errors: unsupported for the first leaf that is no tensor.
 Result<void> check_only_tensors(const StateGraph& graph) {
   if (graph.root == kNoNode) return {};
-  TENPLEX_ASSIGN_OR_RETURN(const std::vector<StateLeaf> leaves, flatten(graph));
-  for (const StateLeaf& leaf : leaves)
-    if (graph[leaf.node].kind != NodeKind::kTensor)
-      return unsupported(fmt::format("hf holds named tensors and nothing else: '{}' is {}", leaf.name,
-                                     kind_name(graph[leaf.node].kind)));
+  TENPLEX_ASSIGN_OR_RETURN(const LeafList leaves, flatten(graph));
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const NodeKind kind = graph[leaves.node(i)].kind;
+    if (kind == NodeKind::kTensor) continue;
+    return unsupported(
+        fmt::format("hf holds named tensors and nothing else: '{}' is {}", leaves.name(i), kind_name(kind)));
+  }
   return {};
 }
 

@@ -20,8 +20,8 @@
 
 #include "tenplex/base/paged_list.h"
 #include "tenplex/base/result.h"
+#include "tenplex/base/text_table.h"
 #include "tenplex/formats/pickle/text_arena.h"
-#include "tenplex/formats/pickle/text_table.h"
 #include "tenplex/formats/state/state_graph.h"
 
 namespace tenplex {
@@ -77,8 +77,10 @@ class PickleDocument {
   std::span<const NodeId> children(NodeId id) const;
   /// Value of text key `key` in a dict, or kNoNode. Cost: O(entries).
   NodeId find(NodeId dict, std::string_view key) const;
-  /// The atom of that text, or kNoNode: then no such text was read.
+  /// The atom of that text, or kNoNode: then no such text was read, or forget_texts() was called.
   NodeId find_text(std::string_view text) const;
+  /// Frees what find_text() needs; the atoms stay. Requires: no more atoms are added.
+  void forget_texts() { strings_ = {}; }
 
   /// For persistent-id callbacks, which add nodes to it.
   StateGraph& graph() { return graph_; }

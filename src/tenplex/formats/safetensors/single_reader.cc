@@ -27,7 +27,7 @@ Result<std::unique_ptr<CheckpointReader>> open_single(FileSystem& files, const s
   info.format = "safetensors";
   info.detail = "safetensors, one file";
   add_metadata(header.metadata, info.files[0], &info);
-  info.chunks.reserve(header.tensors.size(), 2);
+  info.chunks.reserve(header.tensors.size());
   for (HeaderTensor& tensor : header.tensors) {
     info.tensors.push_back(std::move(tensor.info));
     reader->add_whole(TensorId(info.tensors.size() - 1), DeviceId(0), 0, header.data_start + tensor.begin);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tenplex/formats/state/flatten.h"
 #include "tenplex/formats/state/state_graph.h"
 
 namespace tenplex {

@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tenplex/formats/state/state_graph.h"
+#include "tenplex/formats/state/flatten.h"
+#include "tenplex/formats/state/unflattener.h"
 
 namespace tenplex {
 namespace {
@@ -15,7 +16,7 @@ std::vector<std::string> names(const StateGraph& graph) {
   auto leaves = flatten(graph);
   if (!leaves) return {leaves.error().to_string()};
   std::vector<std::string> names;
-  for (const StateLeaf& leaf : *leaves) names.push_back(leaf.name);
+  for (std::size_t leaf = 0; leaf < leaves->size(); ++leaf) names.push_back(leaves->name(leaf));
   return names;
 }
 
@@ -95,29 +96,51 @@ TEST(Flatten, RefusesNestingThatPythonCouldNotWrite) {
   EXPECT_EQ(flatten(graph).error().code(), ErrorCode::kUnsupported);
 }
 
-TEST(FlattenObjects, LeavesTensorsOut) {
+TEST(LeafList, HasTheObjectsAlone) {
   StateGraph graph;
   const NodeId step = graph.add_int(7);
   graph.root = graph.add_dict(
       {text(graph, "w"), graph.add_tensor({}), text(graph, "o"), graph.add_dict({text(graph, "step"), step})});
-  const auto leaves = flatten_objects(graph);
+  const auto leaves = flatten(graph);
   ASSERT_TRUE(leaves) << leaves.error().to_string();
-  ASSERT_EQ(leaves->size(), 1U);
-  EXPECT_EQ(leaves->front().name, "o.step");
-  EXPECT_EQ(leaves->front().node, step);
+  const LeafList objects = leaves->objects();
+  ASSERT_EQ(objects.size(), 1U);
+  EXPECT_EQ(objects.name(0), "o.step");
+  EXPECT_EQ(objects.node(0), step);
+  EXPECT_THAT(objects.path(0), ElementsAre(PathStep{false, 0, "o"}, PathStep{false, 0, "step"}));
 }
 
-TEST(FlattenObjects, RefusesTwoTensorsOfOneName) {
+TEST(Flatten, RefusesTwoTensorsOfOneName) {
   StateGraph graph;
   graph.root = graph.add_dict({text(graph, "a.b"), graph.add_tensor({}), text(graph, "a"),
                                graph.add_dict({text(graph, "b"), graph.add_tensor({})})});
-  EXPECT_EQ(flatten_objects(graph).error().code(), ErrorCode::kUnsupported);
+  const auto leaves = flatten(graph);
+  EXPECT_EQ(leaves.error().code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(leaves.error().to_string(), HasSubstr("'a.b': ['a.b'] and ['a']['b']"));
 }
 
-TEST(FlattenObjects, FindsNoneWithoutTree) {
-  const auto leaves = flatten_objects(StateGraph());
+TEST(Flatten, FindsNothingWithoutTree) {
+  const auto leaves = flatten(StateGraph());
   ASSERT_TRUE(leaves);
   EXPECT_TRUE(leaves->empty());
+  EXPECT_TRUE(leaves->objects().empty());
+}
+
+TEST(LeafList, GivesPlacesInPython) {
+  StateGraph graph;
+  const NodeId tuple = graph.add_tuple({graph.add_int(1), text(graph, "x")});
+  graph.root =
+      graph.add_dict({text(graph, "m"),
+                      graph.add_list({graph.add_tensor({}),
+                                      graph.add_dict({tuple, graph.add_int(5), graph.add_int(0), graph.add_int(6)})})});
+  const auto leaves = flatten(graph);
+  ASSERT_TRUE(leaves) << leaves.error().to_string();
+  ASSERT_EQ(leaves->size(), 3U);
+  EXPECT_EQ(leaves->name(1), "m.1.(1, 'x')");
+  EXPECT_EQ(leaves->subscripts(0), "['m'][0]");
+  EXPECT_EQ(leaves->subscripts(1), "['m'][1][(1, 'x')]");
+  EXPECT_EQ(leaves->subscripts(2), "['m'][1][0]");
+  EXPECT_THAT(leaves->path(2), ElementsAre(PathStep{false, 0, "m"}, PathStep{true, 1, ""}, PathStep{false, 0, "0"}));
 }
 
 TEST(TensorNames, ReachIntoTuplesAndObjects) {
@@ -143,9 +166,10 @@ TEST(Unflatten, UndoesFlatten) {
                                graph.add_list({graph.add_dict({text(graph, "k"), graph.add_int(1)}), tensor})});
   const auto leaves = flatten(graph);
   ASSERT_TRUE(leaves);
-  const auto root = unflatten(graph, *leaves);
-  ASSERT_TRUE(root) << root.error().to_string();
-  EXPECT_TRUE(equal(graph, graph.root, graph, *root));
+  Unflattener unflattener(graph, leaves->size());
+  for (std::size_t leaf = 0; leaf < leaves->size(); ++leaf)
+    ASSERT_TRUE(unflattener.place(leaves->path(leaf), leaves->node(leaf)));
+  EXPECT_TRUE(equal(graph, graph.root, graph, unflattener.finish()));
 }
 
 TEST(Unflatten, RefusesContradictions) {
@@ -155,12 +179,12 @@ TEST(Unflatten, RefusesContradictions) {
   const PathStep b{false, 0, "b"};
   const PathStep far{true, 1'000'000'000'000, ""};
   const PathStep before{true, -1, ""};
-  for (const std::vector<StateLeaf>& leaves : {std::vector<StateLeaf>{{"a", {a}, leaf}, {"a", {a}, leaf}},
-                                               {{"a", {a}, leaf}, {"a.b", {a, b}, leaf}},
-                                               {{"a.9", {a, far}, leaf}},
-                                               {{"a.-1", {a, before}, leaf}},
-                                               {{"", {}, leaf}}}) {
-    EXPECT_EQ(unflatten(graph, leaves).error().code(), ErrorCode::kCorrupt);
+  using Path = std::vector<PathStep>;
+  for (const std::vector<Path>& paths :
+       {std::vector<Path>{{a}, {a}}, {{a}, {a, b}}, {{a, far}}, {{a, before}}, {Path{}}}) {
+    Unflattener unflattener(graph, paths.size());
+    for (std::size_t i = 0; i + 1 < paths.size(); ++i) ASSERT_TRUE(unflattener.place(paths[i], leaf));
+    EXPECT_EQ(unflattener.place(paths.back(), leaf).error().code(), ErrorCode::kCorrupt);
   }
 }
 

@@ -27,7 +27,7 @@ NodeId StateGraph::add(Node node) {
 
 NodeId StateGraph::add_new(NodeKind kind) {
   TENPLEX_CHECK(nodes_.size() < kNoNode);
-  nodes_.emplace_back().kind = kind;
+  nodes_.push_back({}).kind = kind;
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
@@ -152,8 +152,8 @@ NodeId StateGraph::add_object(ObjectParts parts) {
 
 void StateGraph::rollback(const Mark& mark) {
   TENPLEX_CHECK(mark.nodes <= nodes_.size() && mark.views <= views_.size() && mark.objects <= objects_.size());
-  nodes_.resize(mark.nodes);
-  views_.resize(mark.views);
+  nodes_.truncate(mark.nodes);
+  views_.truncate(mark.views);
   objects_.resize(mark.objects);
 }
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "tenplex/base/ids.h"
+#include "tenplex/base/paged_list.h"
 #include "tenplex/base/result.h"
 #include "tenplex/ptc/dims.h"
 
@@ -86,8 +87,10 @@ struct ObjectParts {
 struct Node {
   NodeKind kind = NodeKind::kNone;
   bool boolean = false;
-  std::int64_t integer = 0;  ///< kInt; index into the graph's views or objects for kTensor, kStorage, kObject
-  double real = 0;
+  union {
+    std::int64_t integer = 0;  ///< kInt; index into the graph's views or objects for kTensor, kStorage, kObject
+    double real;               ///< kFloat
+  };
   std::string text;
   std::vector<NodeId> children;
 };
@@ -174,50 +177,12 @@ class StateGraph {
     for (auto& item : parts.dict_items) visit(item);
   }
 
-  std::vector<Node> nodes_;
-  std::vector<PackedView> views_;
+  PagedList<Node> nodes_;
+  PagedList<PackedView> views_;
   std::vector<Dims> strides_;                   // of views, each once: many tensors have the same
   std::map<Dims, std::uint32_t> strides_rows_;  // in strides_
   std::vector<ObjectParts> objects_;
 };
-
-/// A step on the way to a leaf: a dict key as text (an integer key 0 is "0", as in DCP) or a list index.
-struct PathStep {
-  bool is_index = false;  ///< list index
-  std::int64_t index = 0;
-  std::string key;
-
-  friend bool operator==(const PathStep&, const PathStep&) = default;
-};
-
-/// A leaf of the tree in the sense of PyTorch DCP's flatten_state_dict: dicts are opened; a list is opened if a tensor,
-/// a dict or such a list is in it; everything else is a leaf, tuples too. Its name joins the steps with '.':
-/// ("model", "layers", 0, "w") is "model.layers.0.w".
-struct StateLeaf {
-  std::string name;
-  std::vector<PathStep> path;
-  NodeId node = kNoNode;
-};
-
-/// Leaves in depth-first order. A root that is no dict or list is one leaf, "tensor" or "value". Dict subclasses
-/// (OrderedDict, defaultdict, …) count as dicts. An empty dict has no leaves.
-/// Errors: unsupported for a cycle, nesting deeper than 1000, a dict key that is no text, number, None, dtype or tuple
-/// of such, for two leaves of the same name, and for shared containers that expand to far more leaves than there are
-/// nodes; the message names the path.
-Result<std::vector<StateLeaf>> flatten(const StateGraph& graph);
-
-/// Those of flatten() that are no tensors. Errors: as flatten(), for the whole tree.
-Result<std::vector<StateLeaf>> flatten_objects(const StateGraph& graph);
-
-/// A name for every tensor and bare storage below the root: its leaf's name, extended by the way to it where the leaf
-/// is a tuple or an object ("opt.betas.1", "args.state.w"), with "#2", "#3", … appended where a name is taken. A tensor
-/// node that is reached on several ways has the name of the first one. In order of first visit. Errors: as flatten().
-Result<std::vector<std::pair<NodeId, std::string>>> tensor_names(const StateGraph& graph);
-
-/// Nested dicts and lists with the leaves in them, as DCP's unflatten_state_dict: a text step makes a dict, an index
-/// step a list, missing list items are None. Returns the new root, a dict or (all first steps are indexes) a list.
-/// Errors: corrupt if two leaves claim one place, a leaf lies below another, or list indexes are absurd.
-Result<NodeId> unflatten(StateGraph& graph, std::span<const StateLeaf> leaves);
 
 /// Children of a dict or dict subclass (key, value, …) or nothing if the node is neither.
 std::optional<std::span<const NodeId>> mapping_items(const StateGraph& graph, NodeId node);
@@ -226,7 +191,7 @@ std::optional<std::span<const NodeId>> mapping_items(const StateGraph& graph, No
 std::optional<std::span<const NodeId>> list_items(const StateGraph& graph, NodeId node);
 
 /// True if two sub-graphs mean the same: equal kinds, values and structure, floats by their bits; tensors by
-/// tensor_names(), requires_grad and parameter (TensorId, storage and strides are not compared).
+/// tensor_names() (flatten.h), requires_grad and parameter (TensorId, storage and strides are not compared).
 bool equal(const StateGraph& a, NodeId a_node, const StateGraph& b, NodeId b_node);
 
 }  // namespace tenplex

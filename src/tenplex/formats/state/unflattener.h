@@ -1,8 +1,9 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unflattener: unflatten() (state_graph.h) for leaves that come one at a time, so that their names and paths need not
-// all be there at once.
+// Unflattener: nested dicts and lists from leaves, as DCP's unflatten_state_dict: a text step makes a dict, an index
+// step a list, missing list items are None. Leaves come one at a time, so that their paths need not all be there at
+// once.
 //
 //   Unflattener unflattener(graph, leaf_count);
 //   TENPLEX_TRY(unflattener.place(path, node));   // for every leaf, in the order of the tree
@@ -19,8 +20,8 @@
 
 #include "tenplex/base/paged_list.h"
 #include "tenplex/base/result.h"
-#include "tenplex/formats/pickle/text_table.h"
-#include "tenplex/formats/state/state_graph.h"
+#include "tenplex/base/text_table.h"
+#include "tenplex/formats/state/leaf_list.h"
 
 namespace tenplex {
 
@@ -29,10 +30,10 @@ class Unflattener {
   /// `leaf_count` bounds how long lists may get beyond what is placed in them.
   Unflattener(StateGraph& graph, std::size_t leaf_count) : graph_(graph), leaf_count_(leaf_count) {}
 
-  /// Errors: as unflatten().
+  /// Errors: corrupt if two leaves claim one place, a leaf lies below another, or list indexes are absurd.
   Result<void> place(std::span<const PathStep> path, NodeId leaf);
 
-  /// Fills the holes of lists and returns the root. Called once, last.
+  /// Fills the holes of lists and returns the root, a dict or (all first steps are indexes) a list. Called once, last.
   NodeId finish();
 
  private:

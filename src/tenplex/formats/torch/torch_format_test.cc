@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "tenplex/base/crc32.h"
+#include "tenplex/formats/state/flatten.h"
 #include "tenplex/formats/torch/torch_item.h"
 #include "tenplex/formats/torch/torch_pickle_reader.h"
 #include "tenplex/formats/torch/zip_archive.h"
@@ -140,7 +141,7 @@ TEST(TorchReader, KeepsSharingWrappersAndObjects) {
   const StateGraph& state = opened.info().state;
   const auto leaves = flatten(state);
   ASSERT_TRUE(leaves);
-  const auto view = [&](std::size_t leaf) { return state.view((*leaves)[leaf].node); };
+  const auto view = [&](std::size_t leaf) { return state.view(leaves->node(leaf)); };
   EXPECT_EQ(view(0).storage, view(1).storage);
   EXPECT_EQ(view(0).storage, view(2).storage);
   EXPECT_NE(view(0).storage, view(4).storage);
@@ -148,8 +149,8 @@ TEST(TorchReader, KeepsSharingWrappersAndObjects) {
   EXPECT_EQ(view(0).object, view(7).object);  // "w" and "same.0" are one Python object
   EXPECT_TRUE(view(5).parameter);
   EXPECT_TRUE(view(5).requires_grad);
-  EXPECT_EQ((*leaves)[9].name, "args");
-  EXPECT_TRUE(state.is_instance((*leaves)[9].node, "argparse", "Namespace"));
+  EXPECT_EQ(leaves->name(9), "args");
+  EXPECT_TRUE(state.is_instance(leaves->node(9), "argparse", "Namespace"));
 }
 
 TEST(TorchReader, HandsOutTheCrcOfEveryStorage) {

@@ -8,6 +8,7 @@
 
 #include "tenplex/base/checked.h"
 #include "tenplex/formats/pickle/pickle_reader.h"
+#include "tenplex/formats/state/flatten.h"
 #include "tenplex/formats/torch/torch_dtype.h"
 
 namespace tenplex {

@@ -1,13 +1,13 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/formats/dcp/dims_pool.h"
+#include "tenplex/formats/dims_pool.h"
 
 #include <algorithm>
 
 #include "tenplex/base/check.h"
 #include "tenplex/base/hash_seed.h"
 
-namespace tenplex::dcp {
+namespace tenplex {
 namespace {
 
 constexpr std::size_t kFirstSlots = 64;
@@ -54,4 +54,4 @@ std::uint32_t DimsPool::intern(std::span<const std::int64_t> values) {
   return index;
 }
 
-}  // namespace tenplex::dcp
+}  // namespace tenplex

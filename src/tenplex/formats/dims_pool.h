@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace tenplex::dcp {
+namespace tenplex {
 
 class DimsPool {
  public:
@@ -35,4 +35,4 @@ class DimsPool {
   std::vector<std::uint32_t> slots_;   // open addressing: list + 1, 0 = free; a power of two
 };
 
-}  // namespace tenplex::dcp
+}  // namespace tenplex

@@ -1,6 +1,6 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/formats/pickle/text_table.h"
+#include "tenplex/base/text_table.h"
 
 #include <gtest/gtest.h>
 

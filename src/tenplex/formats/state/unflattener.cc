@@ -86,11 +86,4 @@ NodeId Unflattener::finish() {
   return root_;
 }
 
-Result<NodeId> unflatten(StateGraph& graph, std::span<const StateLeaf> leaves) {
-  Unflattener unflattener(graph, leaves.size());
-  for (const StateLeaf& leaf : leaves)
-    TENPLEX_TRY(unflattener.place(leaf.path, leaf.node).with_context(fmt::format("'{}'", leaf.name)));
-  return unflattener.finish();
-}
-
 }  // namespace tenplex
