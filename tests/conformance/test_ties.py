@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -113,6 +114,21 @@ def test_different_values_are_refused(target_format: str, tmp_path: Path, layout
     assert "head.weight" in run.err
     assert "embed.weight" in run.err
     assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_different_values_are_refused_beside_an_object(parts: int, tmp_path: Path, layout: Path) -> None:
+    """The object has the tied tensor whole, so its bytes are in the target; its name leads to the other's."""
+    embed = torch.arange(24.0).reshape(6, 4)
+    for name, last in (("equal", 23.0), ("other", -1.0)):
+        head = {"weight": embed.clone()}
+        head["weight"][5, 3] = last
+        torch.save({"embed": {"weight": embed}, "head": head, "n": argparse.Namespace(h=head)}, tmp_path / f"{name}.pt")
+    arguments = ("--format", "dcp", "--layout", layout, "--to", f"tp={parts}")
+    tenplex("reshard", tmp_path / "equal.pt", tmp_path / "target", *arguments, "--verify")
+    run = tenplex("reshard", tmp_path / "other.pt", tmp_path / "refused", *arguments, exit_code=1)
+    assert "'embed.weight' and 'head.weight' are said to be one and hold different values" in run.err
+    assert not (tmp_path / "refused").exists()
 
 
 def test_a_cut_pair_is_joined_again(tmp_path: Path, layout: Path) -> None:
