@@ -13,6 +13,7 @@
 // decoder: src/tenplex/formats/dcp/stored_item.cc
 // decoder: src/tenplex/formats/dcp/state_builder.cc
 // decoder: src/tenplex/formats/dcp/side_file.cc
+// decoder: src/tenplex/formats/dcp/stored_ties.cc
 // decoder: src/tenplex/formats/dcp/skeleton.cc
 // decoder: src/tenplex/formats/dcp/safetensors_payload.cc
 #include <algorithm>
@@ -52,6 +53,14 @@ void read_chunks(const CheckpointReader& reader) {
     const ByteSource& file = **reader.file(chunk.file);
     const std::int64_t end = location->offset_bytes + (last + 1) * size_bytes(tensor.dtype);
     TENPLEX_CHECK(location->offset_bytes >= 0 && end <= file.size());
+  }
+}
+
+void check_ties(const CheckpointInfo& info) {
+  for (const auto& [alias, stored] : info.aliases) {
+    const TensorInfo& one = info.tensors[alias.index()];
+    const TensorInfo& other = info.tensors[stored.index()];
+    TENPLEX_CHECK(alias != stored && one.dtype == other.dtype && one.shape == other.shape);
   }
 }
 
@@ -97,6 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto reader = open_dcp(files, "/c", options);
   if (!reader) return 0;
   read_chunks(**reader);
+  check_ties((*reader)->info());
   write_again((*reader)->info());
   return 0;
 }

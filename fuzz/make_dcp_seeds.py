@@ -79,6 +79,20 @@ def cut() -> tuple[Metadata, bytes]:
     return Metadata(state_dict_metadata=state, planner_data=planner, storage_data=storage), data
 
 
+def tied() -> tuple[Metadata, bytes]:
+    """Tensors w and v without a tree: both names lead to the same two chunks. x has the first one only."""
+    metadata, data = cut()
+    state, storage = metadata.state_dict_metadata, metadata.storage_data
+    del state["o"], storage[MetadataIndex("o")]
+    state |= {"v": tensor(SHAPE, *state["w"].chunks), "x": tensor((2, 4), state["w"].chunks[0])}
+    for index, info in list(storage.items()):
+        storage[MetadataIndex("v", index.offset, 0)] = info
+        if index.offset == torch.Size([0, 0]):
+            storage[MetadataIndex("x", index.offset, 0)] = info
+    metadata.planner_data = {name: (name,) for name in state}
+    return metadata, data
+
+
 def chunks(*boxes: tuple[tuple[int, int], tuple[int, int]]) -> Callable[[Metadata], None]:
     """w is cut into these boxes, all of them at the place of its first one."""
 
@@ -201,6 +215,14 @@ CHANGES: dict[str, Callable[[Metadata], Any]] = {
     "transformed": place(transform_descriptors=["zstd"]),
 }
 
+TIES: dict[str, dict[str, str]] = {
+    "ties": {"v": "w"},
+    "ties_back": {"w": "v"},
+    "ties_round": {"v": "w", "w": "v"},
+    "ties_self": {"v": "v"},
+    "ties_lost": {"v": "lost", "lost": "w"},
+    "ties_apart": {"x": "w"},
+}
 LEAF = {"root": 0, "nodes": [["t", 1, 2], ["s", "dGVucGxleC5sZWFm"], "o"]}
 SIDES: dict[str, Any] = {
     "side_full": {
@@ -284,6 +306,11 @@ def lies() -> dict[str, bytes]:
         seeds[name] = pack(dumps(metadata), data)
     metadata, data = cut()
     seeds |= {name: pack(dumps(metadata), data, json.dumps(side).encode()) for name, side in SIDES.items()}
+    seeds["side_aliases"] = pack(dumps(metadata), data, json.dumps({"aliases": {"o": "w"}}).encode())
+    flat, flat_data = tied()
+    seeds |= {
+        name: pack(dumps(flat), flat_data, json.dumps({"aliases": aliases}).encode()) for name, aliases in TIES.items()
+    }
     seeds["side_format"] = pack(dumps(metadata), b"", b'{"format":"tenplex.other"}')
     seeds["old_module"] = pack(dumps(metadata, 2).replace(NEW_MODULE, OLD_MODULE), data)
     seeds["no_metadata"] = pack(dumps([1]))

@@ -16,6 +16,7 @@ from torch import nn
 
 from compare import TreeComparison
 from makers import torch_file
+from makers.training import load_whole
 from program import tenplex
 
 
@@ -29,6 +30,8 @@ def states() -> dict[str, dict[str, Any]]:
     """Each has, beside tensors in objects, plain ones of the same values that share nothing."""
     base, pair, other, scalar = torch.arange(30.0), torch.zeros(2), torch.ones(3, 1), torch.ones(())
     name_space = argparse.Namespace
+    rows, matrix = torch.arange(24.0).view(6, 4), torch.arange(21).view(7, 3)
+    table, listed = {"r": rows, "m": matrix.t(), "b": base}, [rows[1:5], {"m": matrix}]
     inner, opened, held = (other, other), {"x": scalar, "y": (pair, 3)}, [name_space(k=base[1:4]), {"l": [pair]}]
     return {
         "a part of a storage": {"w": torch.ones(4), "t": (base[3:9],)},
@@ -48,6 +51,10 @@ def states() -> dict[str, dict[str, Any]]:
         "a tuple beside and in a tuple": {"a": (inner, 1), "b": inner, "c": (0, inner), "w": torch.ones(3, 1)},
         "a dict beside and in a tuple": {"t": (opened, 1), "d": opened, "u": ([opened],), "w": torch.ones(())},
         "a dict and a view of its tensor": {"t": ({"l": [opened]}, scalar.view(1)), "d": opened, "w": torch.ones(())},
+        "a dict of matrices beside and in an object": {"d": table, "n": name_space(d=table), "w": torch.ones(2)},
+        "a dict of matrices in and beside two objects": {"n": (table, name_space(d=table)), "d": table},
+        "a list of matrices beside and in an object": {"l": listed, "n": name_space(l=listed), "m": matrix},
+        "a dict of matrices and a view of one": {"d": table, "t": (table, rows[2:]), "w": rows[:3]},
         "a list in two objects": {"a": name_space(h=held), "b": (held, held), "c": ((held[1],),), "w": torch.zeros(2)},
     }
 
@@ -72,6 +79,29 @@ def recut(source: Path, target: Path, objects: Path, *arguments: object) -> Path
     tenplex("inspect", target, *place)
     tenplex("verify", source, target, *(place or own))
     return target
+
+
+def test_torch_reads_a_cut_dict_in_both_places(tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    large = torch.arange(1 << 20, dtype=torch.int32).view(1024, 1024)
+    held = {"w": torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), "large": large, "step": 7}
+    state = {"d": held, "n": argparse.Namespace(d=held, k=[held])}
+    source = torch_file.save(state, tmp_path / "in.pt")
+    folder = tmp_path / "dcp"
+    tenplex("reshard", source, folder, "--format", "dcp", "--layout", "fsdp", "--to", "fsdp=2", "--verify")
+    entry = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata["d.w"]
+    assert [list(chunk.sizes) for chunk in entry.chunks] == [[2, 2], [1, 2]]
+    read = load_whole(folder)
+    for found in (read["d"], read["n"].d, read["n"].k[0]):
+        assert found["w"].tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+        assert torch.equal(found["large"], torch.arange(1 << 20, dtype=torch.int32).view(1024, 1024))
+        assert found["step"] == 7
+    assert read["n"].k[0] is read["n"].d
+    assert read["n"].d is not read["d"]
+    tenplex("reshard", folder, tmp_path / "out.pt", "--format", "torch")
+    back = torch_file.load(tmp_path / "out.pt")
+    assert back["n"].d is back["d"]
+    assert back["n"].k[0] is back["d"]
 
 
 ON_THE_WAY = {

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import argparse
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +13,11 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 from safetensors.torch import load_file, save_file
+from torch.distributed.checkpoint.filesystem import SerializationFormat
 
 from compare import assert_same_tensors
-from program import tenplex
+from makers.training import load_into_plain_tensors
+from program import tenplex, tenplex_json
 
 LAYOUT = """family: tied
 meshes: {dense: [tp]}
@@ -71,7 +75,24 @@ def test_both_names_are_read_back(
     assert_same_tensors(model(), loaded)
 
 
-@pytest.mark.parametrize("through", ["", "hf", "safetensors", "folder"])
+CUT = ("--layout", "fsdp", "--to", "fsdp=2")
+DCP_OF_TWO = ("--format", "dcp", *CUT)
+DCP_OF_THREE = ("--format", "dcp", "--layout", "fsdp", "--to", "fsdp=3")
+THROUGH: dict[str, list[tuple[str, ...]]] = {
+    "nothing": [],
+    "hf": [("--format", "hf")],
+    "safetensors": [("--format", "safetensors")],
+    "folder": [("--format", "safetensors", *CUT)],
+    "dcp": [("--format", "dcp")],
+    "dcp of two": [DCP_OF_TWO],
+    "dcp and dcp": [DCP_OF_TWO, DCP_OF_THREE],
+    "dcp, dcp and hf": [DCP_OF_TWO, DCP_OF_THREE, ("--format", "hf")],
+    "dcp and safetensors": [DCP_OF_TWO, ("--format", "safetensors")],
+    "dcp and folder": [DCP_OF_THREE, ("--format", "safetensors", *CUT)],
+}
+
+
+@pytest.mark.parametrize("through", list(THROUGH))
 def test_a_tie_of_an_hf_folder_lasts(through: str, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
     wrote_by("torch")
     embed = torch.arange(1 << 16, dtype=torch.float32).reshape(256, 256)
@@ -79,18 +100,101 @@ def test_a_tie_of_an_hf_folder_lasts(through: str, tmp_path: Path, wrote_by: Cal
     path = tmp_path / "source.pt"
     tenplex("reshard", path, tmp_path / "hf", "--format", "hf")
     path = tmp_path / "hf"
-    if through:
-        cut = ("--layout", "fsdp", "--to", "fsdp=2") if through == "folder" else ()
-        target_format = "safetensors" if through == "folder" else through
-        tenplex("reshard", path, tmp_path / "through", "--format", target_format, *cut, "--verify")
-        path = tmp_path / "through"
-    assert stored_bytes(path) < 1.2 * embed.nbytes
+    for step, arguments in enumerate(THROUGH[through]):
+        tenplex("reshard", path, tmp_path / f"through{step}", *arguments, "--verify")
+        path = tmp_path / f"through{step}"
+        assert stored_bytes(path) < 1.2 * embed.nbytes
+        if "dcp" in arguments:
+            loaded = load_into_plain_tensors(path)
+            assert sorted(loaded) == ["embed.weight", "head.weight", "norm.weight"]
+            assert torch.equal(loaded["embed.weight"], embed)
+            assert torch.equal(loaded["head.weight"], embed)
     tenplex("reshard", path, tmp_path / "back.pt", "--format", "torch", "--verify")
     back = torch.load(tmp_path / "back.pt", weights_only=True)
     assert list(back) == ["embed.weight", "norm.weight", "head.weight"]
     assert back["head.weight"].data_ptr() == back["embed.weight"].data_ptr()
     assert back["norm.weight"].data_ptr() != back["embed.weight"].data_ptr()
     assert torch.equal(back["head.weight"], embed)
+
+
+def tied_dcp(folder: Path) -> Path:
+    """embed.weight [6, 4] = 0 … 23 in two rows of three, head.weight is the same one; written through hf."""
+    embed = torch.arange(24, dtype=torch.float32).reshape(6, 4)
+    torch.save({"embed.weight": embed, "head.weight": embed}, folder / "tied.pt")
+    tenplex("reshard", folder / "tied.pt", folder / "tied-hf", "--format", "hf")
+    tenplex("reshard", folder / "tied-hf", folder / "tied", *DCP_OF_TWO)
+    return folder / "tied"
+
+
+@pytest.mark.parametrize("payload", list(SerializationFormat))
+def test_a_folder_that_torch_wrote_anew_has_no_tie(
+    payload: SerializationFormat, tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    wrote_by("torch")
+    folder = tied_dcp(tmp_path)
+    assert tenplex_json("inspect", folder)["problems"] == []
+    state = {"embed.weight": torch.full((6, 4), 1.0), "head.weight": torch.full((6, 4), 2.0)}
+    dcp.save(state, storage_writer=dcp.FileSystemWriter(folder, serialization_format=payload), no_dist=True)
+    assert (folder / "tenplex.json").exists()
+    problems = [text for text in tenplex_json("inspect", folder)["problems"] if "no part of" not in text]
+    assert problems == [
+        "tenplex.json: 1 of 1 tied names do not hold, the first: 'head.weight' is not read as another name of "
+        "'embed.weight': each has bytes of its own"
+    ]
+    tenplex("reshard", folder, tmp_path / "back.pt", "--format", "torch", "--verify")
+    back = torch.load(tmp_path / "back.pt", weights_only=True)
+    assert_same_tensors(state, back)
+    assert back["head.weight"].data_ptr() != back["embed.weight"].data_ptr()
+
+
+OTHER_FOLDERS: dict[str, tuple[dict[str, torch.Tensor], str]] = {
+    "no alias": ({"embed.weight": torch.ones(6, 4)}, "there is no tensor 'head.weight'"),
+    "no stored tensor": ({"head.weight": torch.ones(6, 4)}, "there is no tensor 'embed.weight'"),
+    "neither": ({"w": torch.ones(6, 4)}, "there is no tensor 'head.weight'"),
+    "another shape": ({"embed.weight": torch.ones(6, 4), "head.weight": torch.ones(4, 6)}, "bytes of its own"),
+    "another type": (
+        {"embed.weight": torch.ones(6, 4), "head.weight": torch.ones(6, 4, dtype=torch.int32)},
+        "bytes of its own",
+    ),
+    "no elements": ({"embed.weight": torch.ones(0, 4), "head.weight": torch.ones(0, 4)}, "bytes of its own"),
+}
+
+
+@pytest.mark.parametrize("other", list(OTHER_FOLDERS))
+def test_ties_of_another_folder_are_passed_over(other: str, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    wrote_by("torch")
+    state, problem = OTHER_FOLDERS[other]
+    dcp.save(state, checkpoint_id=tmp_path / "in", no_dist=True)
+    shutil.copy(tied_dcp(tmp_path) / "tenplex.json", tmp_path / "in")
+    (found,) = tenplex_json("inspect", tmp_path / "in")["problems"]
+    assert problem in found
+    for target in ("back.pt", "back"):
+        target_format = "torch" if target == "back.pt" else "dcp"
+        tenplex("reshard", tmp_path / "in", tmp_path / target, "--format", target_format, "--verify")
+    assert_same_tensors(state, torch.load(tmp_path / "back.pt", weights_only=True))
+    assert_same_tensors(state, load_into_plain_tensors(tmp_path / "back"))
+
+
+def test_names_that_are_cut_differently_are_two_tensors_in_dcp(tmp_path: Path) -> None:
+    embed = torch.arange(24, dtype=torch.float32).reshape(6, 4)
+    torch.save({"embed.weight": embed, "head.weight": embed}, tmp_path / "source.pt")
+    tenplex("reshard", tmp_path / "source.pt", tmp_path / "hf", "--format", "hf")
+    layout = tmp_path / "apart.yaml"
+    layout.write_text(
+        "family: apart\nmeshes: {dense: [tp]}\ntensors:\n"
+        "  - {match: embed.weight, slice: [{dim: 0, by: tp}]}\n"
+        "  - {match: head.weight, slice: [{dim: 1, by: tp}]}\n"
+    )
+    arguments = ("--format", "dcp", "--layout", layout, "--to", "tp=2", "--verify")
+    tenplex("reshard", tmp_path / "hf", tmp_path / "dcp", *arguments)
+    assert tenplex_json("inspect", tmp_path / "dcp")["problems"] == []
+    entries = dcp.FileSystemReader(tmp_path / "dcp").read_metadata().state_dict_metadata
+    assert [list(chunk.sizes) for chunk in entries["embed.weight"].chunks] == [[3, 4], [3, 4]]
+    assert [list(chunk.sizes) for chunk in entries["head.weight"].chunks] == [[6, 2], [6, 2]]
+    tenplex("reshard", tmp_path / "dcp", tmp_path / "back.pt", "--format", "torch", "--verify")
+    back = torch.load(tmp_path / "back.pt", weights_only=True)
+    assert_same_tensors({"embed.weight": embed, "head.weight": embed}, back)
+    assert back["head.weight"].data_ptr() != back["embed.weight"].data_ptr()
 
 
 def test_a_tied_pair_is_stored_once(tmp_path: Path, layout: Path) -> None:
@@ -113,6 +217,21 @@ def test_different_values_are_refused(target_format: str, tmp_path: Path, layout
     assert "head.weight" in run.err
     assert "embed.weight" in run.err
     assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_different_values_are_refused_beside_an_object(parts: int, tmp_path: Path, layout: Path) -> None:
+    """The object has the tied tensor whole, so its bytes are in the target; its name leads to the other's."""
+    embed = torch.arange(24.0).reshape(6, 4)
+    for name, last in (("equal", 23.0), ("other", -1.0)):
+        head = {"weight": embed.clone()}
+        head["weight"][5, 3] = last
+        torch.save({"embed": {"weight": embed}, "head": head, "n": argparse.Namespace(h=head)}, tmp_path / f"{name}.pt")
+    arguments = ("--format", "dcp", "--layout", layout, "--to", f"tp={parts}")
+    tenplex("reshard", tmp_path / "equal.pt", tmp_path / "target", *arguments, "--verify")
+    run = tenplex("reshard", tmp_path / "other.pt", tmp_path / "refused", *arguments, exit_code=1)
+    assert "'embed.weight' and 'head.weight' are said to be one and hold different values" in run.err
+    assert not (tmp_path / "refused").exists()
 
 
 def test_a_cut_pair_is_joined_again(tmp_path: Path, layout: Path) -> None:

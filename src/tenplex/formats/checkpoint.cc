@@ -55,6 +55,15 @@ Result<std::unique_ptr<CheckpointReader>> open_checkpoint(FileSystem& files, con
   return unsupported(fmt::format("{}: none of the formats {}: {}", path, format_names(), describe(files, path)));
 }
 
+bool in_same_place(const CheckpointReader& reader, std::size_t first, std::size_t second) {
+  const Chunk a = reader.info().chunks[first];
+  const Chunk b = reader.info().chunks[second];
+  if (a.file != b.file || a.position != b.position || a.box != b.box) return false;
+  const auto one = reader.locate(first);
+  const auto other = reader.locate(second);
+  return one && other && one->offset_bytes == other->offset_bytes && one->strides == other->strides;
+}
+
 Result<const Format*> find_format(std::string_view name) {
   for (const Format& format : formats())
     if (format.name == name) return &format;

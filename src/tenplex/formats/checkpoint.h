@@ -95,6 +95,10 @@ class CheckpointReader {
   CheckpointReader() = default;
 };
 
+/// True if two chunks are the same box at the same place of the same file; false too where one cannot be located.
+/// Threads: safe together.
+bool in_same_place(const CheckpointReader& reader, std::size_t first, std::size_t second);
+
 struct ReadOptions {
   std::string objects_folder;                               ///< --objects: where opaque objects lie; empty = not given
   std::int64_t max_metadata_bytes = std::int64_t{4} << 30;  ///< refuse larger headers, pickles and indexes

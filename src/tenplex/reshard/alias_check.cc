@@ -26,8 +26,15 @@ struct AliasScan {
   Scan stored;
 };
 
-// Chunk by chunk the same box at the same place of the same file.
-bool in_same_place(const RoundContext& context, const Alias& pair) {
+// True if the target holds the tensor in shards. An object that holds it as a whole has it beside what it is stored as.
+bool has_shards(const OutputLayout& layout, TensorId tensor) {
+  const auto arrays = layout.arrays_of(tensor);
+  return std::any_of(arrays.begin(), arrays.end(),
+                     [](const OutputArray& array) { return array.kind != OutputArray::Kind::kWhole; });
+}
+
+// Chunk by chunk in the same place.
+bool is_stored_once(const RoundContext& context, const Alias& pair) {
   const CheckpointInfo& info = context.reader.info();
   const std::int64_t shards = context.source.shard_count(pair.alias);
   if (shards != context.source.shard_count(pair.stored) ||
@@ -38,15 +45,8 @@ bool in_same_place(const RoundContext& context, const Alias& pair) {
     const auto copies = context.source.copies(pair.alias, shard);
     const auto others = context.source.copies(pair.stored, shard);
     if (copies.size() != others.size()) return false;
-    for (std::size_t i = 0; i < copies.size(); ++i) {
-      const Chunk a = info.chunks[copies[i]];
-      const Chunk b = info.chunks[others[i]];
-      if (a.file != b.file || a.position != b.position || !(a.box == b.box)) return false;
-      const auto first = context.reader.locate(copies[i]);
-      const auto second = context.reader.locate(others[i]);
-      if (!first || !second || first->offset_bytes != second->offset_bytes || !(first->strides == second->strides))
-        return false;
-    }
+    for (std::size_t i = 0; i < copies.size(); ++i)
+      if (!in_same_place(context.reader, copies[i], others[i])) return false;
   }
   return true;
 }
@@ -82,8 +82,8 @@ Result<void> check_aliases(const RoundContext& context, const OutputPlan& plan) 
   std::vector<Alias> apart;
   for (std::size_t t = 0; t < plan.stored_as.size(); ++t) {
     const Alias pair{TensorId(t), plan.stored_as[t]};
-    if (pair.stored == pair.alias || !context.layout.arrays_of(pair.alias).empty()) continue;
-    if (!in_same_place(context, pair)) apart.push_back(pair);
+    if (pair.stored == pair.alias || has_shards(context.layout, pair.alias)) continue;
+    if (!is_stored_once(context, pair)) apart.push_back(pair);
   }
   return for_each_window(
       context.executor, context.progress, apart.size(),

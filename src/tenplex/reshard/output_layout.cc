@@ -163,7 +163,13 @@ std::span<const OutputArray> OutputLayout::arrays_of(TensorId tensor) const {
 
 namespace {
 
-// The arrays of one tensor hold every element of every shard, and nothing else.
+// True for a tensor that only objects hold: no file has shards of it.
+bool is_only_whole(std::span<const OutputArray> arrays) {
+  const auto whole = [](const OutputArray& array) { return array.kind == Kind::kWhole; };
+  return !arrays.empty() && std::all_of(arrays.begin(), arrays.end(), whole);
+}
+
+// The arrays of one tensor hold every element of every shard, and nothing else but the whole tensor, for objects.
 Result<void> check_arrays(const Collection& target, TensorId id, std::span<const OutputArray> arrays) {
   const TensorInfo& tensor = target.tensors()[id.index()];
   SubTensor shard;
@@ -177,7 +183,9 @@ Result<void> check_arrays(const Collection& target, TensorId id, std::span<const
     bool whole = false;
     for (; next != arrays.end() && next->shard == s; ++next) {
       std::optional<std::int64_t> bytes;
-      if (next->kind == Kind::kPiece) {
+      if (next->kind == Kind::kWhole) {
+        bytes = packed_bytes(tensor.dtype, volume(tensor.shape));
+      } else if (next->kind == Kind::kPiece) {
         if (next->piece < 0 || static_cast<std::size_t>(next->piece) >= shard.pieces.size()) return wrong();
         bytes = packed_bytes(tensor.dtype, volume(shard.pieces[static_cast<std::size_t>(next->piece)].box));
         ++pieces;
@@ -207,7 +215,7 @@ Result<void> OutputLayout::check_complete(const OutputPlan& plan, const Collecti
     for (const StorageView& view : views) in_storage[view.tensor.index()] = true;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const auto arrays = arrays_of(TensorId(t));
-    if (in_storage[t] || (arrays.size() == 1 && arrays.front().kind == Kind::kWhole)) continue;
+    if ((in_storage[t] && arrays.empty()) || is_only_whole(arrays)) continue;
     const TensorId stored = plan.stored_as.empty() ? TensorId(t) : plan.stored_as[t];
     if (arrays.empty() && stored != TensorId(t)) {
       // The stored one is checked in its own turn, as it is not an alias itself.

@@ -230,6 +230,61 @@ TEST(Reshard, WritesASharedStorageOnceForAllItsViews) {
   }
 }
 
+TEST(Reshard, WritesATensorWholeBesideItsShards) {
+  const TensorInfo info{"w", DType::kInt16, {700, 3000}};  // 4.2 MB: several windows
+  const ListedCollection source(2, {cut(info, 1, 2)});
+  const ListedCollection target(3, {cut(info, 0, 3)});
+  const std::string content = random_bytes(700 * 3000 * 2, 9);
+  for (const bool pieces : {false, true}) {
+    Engine engine;
+    const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", source, {content});
+    RawWriter writer({.pieces = pieces,
+                      .storage = {{TensorId(0), 0, {3000, 1}}},
+                      .storage_bytes = std::ssize(content),
+                      .also_as_shards = true});
+    const auto report = engine.run(*reader, target, writer);
+    ASSERT_TRUE(report) << report.error().to_string();
+    EXPECT_EQ(files_of(engine.memory_, "/out/target"), expected_files(writer, target, {content}, content));
+  }
+}
+
+TEST(Reshard, AWholeTensorOrAStorageDoesNotStandForAMissingShard) {
+  const TensorInfo info{"w", DType::kInt8, {4, 3}};
+  const ListedCollection source(1, {cut(info, 0, 1)});
+  const ListedCollection target(2, {cut(info, 0, 2)});
+  for (const bool whole : {true, false}) {
+    for (const std::int64_t shard : {0, 1}) {
+      Engine engine;
+      const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", source, {"abcdefghijkl"});
+      RawWriter writer({.storage = {{TensorId(0), whole ? 0 : 1, {3, 1}}},
+                        .storage_bytes = whole ? 12 : 13,
+                        .also_as_shards = true,
+                        .left_out_shard = shard});
+      const auto report = engine.run(*reader, target, writer);
+      ASSERT_FALSE(report);
+      EXPECT_THAT(report.error().to_string(), HasSubstr(fmt::format("misses shard {} of tensor 'w'", shard)));
+    }
+  }
+}
+
+TEST(Reshard, ComparesATiedTensorThatIsStoredWholeAsWell) {
+  const TensorInfo head{"head", DType::kInt8, {4, 3}};
+  const TensorInfo embedding{"embedding", DType::kInt8, {4, 3}};
+  const ListedCollection whole(1, {cut(head, 0, 1), cut(embedding, 0, 1)});
+  for (const std::string other : {"abcdefghijkl", "abcdefghijkL"}) {
+    Engine engine;
+    const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", whole, {other, "abcdefghijkl"});
+    RawWriter writer({.storage = {{TensorId(0), 0, {3, 1}}},
+                      .storage_bytes = 12,
+                      .also_as_shards = true,
+                      .stored_as = {TensorId(1), TensorId(1)}});
+    const auto report = engine.run(*reader, whole, writer);
+    ASSERT_EQ(report.has_value(), other == "abcdefghijkl");
+    if (report) continue;
+    EXPECT_THAT(report.error().to_string(), HasSubstr("are said to be one and hold different values"));
+  }
+}
+
 TEST(Reshard, ConvertsDtypes) {
   const TensorInfo from{"w", DType::kFloat32, {2, 3}};
   const TensorInfo to{"w", DType::kBFloat16, {2, 3}};

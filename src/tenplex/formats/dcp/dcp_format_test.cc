@@ -318,6 +318,49 @@ TEST(DcpWriter, WritesTensorsThatAreOneOnlyOnce) {
   EXPECT_EQ(back.view((*names)[0].first).storage, back.view((*names)[1].first).storage);
 }
 
+// "a" and "b" without a tree, "b" another name of "a"; rows 0–1 on device 0, row 2 on device 1, where `alike` both.
+Written make_tied(bool alike) {
+  Written made;
+  made.source.tensors = {{"a", DType::kFloat32, {3, 2}}, {"b", DType::kFloat32, {3, 2}}};
+  made.source.aliases = {{TensorId(1), TensorId(0)}};
+  made.tensors = {"aaaabbbbccccddddeeeeffff", "aaaabbbbccccddddeeeeffff"};
+  ExplicitCollectionBuilder builder(made.source.tensors, 2, {});
+  for (const std::int32_t tensor : {0, 1}) {
+    const std::int64_t rows = tensor == 0 || alike ? 2 : 1;
+    EXPECT_TRUE(builder.add_box(DeviceId(0), TensorId(tensor), {{0, 0}, {rows, 2}}));
+    EXPECT_TRUE(builder.add_box(DeviceId(1), TensorId(tensor), {{rows, 0}, {3 - rows, 2}}));
+  }
+  made.target = std::move(std::move(builder).finish()).value();
+  return made;
+}
+
+TEST(DcpWriter, SaysWhichNamesAreOfOneTensorWithoutATree) {
+  MemoryFileSystem files;
+  const auto reader = write_and_open(files, make_tied(true));
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->info().state.root, kNoNode);
+  EXPECT_EQ(reader->info().aliases, (std::vector{std::pair(TensorId(1), TensorId(0))}));
+  EXPECT_TRUE(reader->info().problems.empty());
+  EXPECT_EQ(elements_of<std::uint32_t>(*reader, 3), (std::vector<std::uint32_t>{0x65656565, 0x66666666}));
+  MemoryFileSystem apart_files;
+  const auto apart = write_and_open(apart_files, make_tied(false));
+  ASSERT_TRUE(apart);
+  EXPECT_TRUE(apart->info().aliases.empty());
+  EXPECT_TRUE(apart->info().problems.empty());
+}
+
+TEST(DcpReader, PassesOverTiesThatTheFolderDoesNotBearOut) {
+  MemoryFileSystem files;
+  ASSERT_TRUE(write_and_open(files, make_tied(false)));
+  dcp::SideFile stale;
+  stale.side.aliases = {{"b", "a"}};
+  files.put_file("/out/tenplex.json", *dcp::encode_side_file(stale));
+  const auto reader = open_or_die(files, "/out");
+  ASSERT_TRUE(reader);
+  EXPECT_TRUE(reader->info().aliases.empty());
+  EXPECT_THAT(reader->info().problems, ::testing::ElementsAre(HasSubstr("each has bytes of its own")));
+}
+
 TEST(DcpSideFile, CarriesTextAndSecondNames) {
   dcp::SideFile side;
   side.metadata = {{"format", "pt"}, {"a", "\"\n"}, {"", ""}};
@@ -329,6 +372,7 @@ TEST(DcpSideFile, CarriesTextAndSecondNames) {
   view.object = 2;
   side.inner_views = {{"t.1", view}};
   side.shared_nodes = {{{3, 1}, {1, 0}}, {{5}, {}}};
+  side.side.aliases = {{"head", "embed"}, {"b", "a"}};
   const auto back = dcp::decode_side_file(*dcp::encode_side_file(side));
   ASSERT_TRUE(back) << back.error().to_string();
   EXPECT_EQ(back->metadata, side.metadata);
@@ -337,8 +381,13 @@ TEST(DcpSideFile, CarriesTextAndSecondNames) {
   EXPECT_EQ(back->inner_views[0].name, "t.1");
   EXPECT_EQ(back->inner_views[0].view, view);
   EXPECT_EQ(back->shared_nodes, side.shared_nodes);
-  side.repeated = {"\xff"};
-  EXPECT_EQ(dcp::encode_side_file(side).error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(back->side.aliases, side.side.aliases);
+  dcp::SideFile bad_name;
+  bad_name.repeated = {"\xff"};
+  EXPECT_EQ(dcp::encode_side_file(bad_name).error().code(), ErrorCode::kUnsupported);
+  dcp::SideFile bad_alias;
+  bad_alias.side.aliases = {{"a", "\xff"}};
+  EXPECT_EQ(dcp::encode_side_file(bad_alias).error().code(), ErrorCode::kUnsupported);
 }
 
 TEST(DcpSideFile, NamesLaterLeavesOfANodeOnly) {

@@ -18,6 +18,7 @@
 #include "tenplex/formats/dcp/metadata.h"
 #include "tenplex/formats/dcp/side_file.h"
 #include "tenplex/formats/dcp/state_builder.h"
+#include "tenplex/formats/dcp/stored_ties.h"
 #include "tenplex/formats/manifest/manifest.h"
 #include "tenplex/formats/member_file.h"
 
@@ -139,6 +140,7 @@ Result<void> DcpReader::load() {
     lengths_.push_back(0);
   }
   locator_.emplace(pool_, info_.chunks, options_.max_metadata_bytes);
+  info_.aliases = find_stored_ties(*this, side_.side.aliases, &info_.problems);
   return {};
 }
 

@@ -211,6 +211,7 @@ Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* 
     if (!entry.first.starts_with(kDcpKeys)) side.metadata.push_back(entry);
   }
   side.side.extra_files = source.extra_files;
+  if (source.state.root == kNoNode) side.side.aliases = alias_names(*request.target, output_.stored_as);
   const LeafList& leaves = output_.items.tree;
   side.inner_views = shared_inner_views(source, leaves);
   side.shared_nodes = find_shared_nodes(source.state, leaves);

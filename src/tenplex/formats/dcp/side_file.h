@@ -5,7 +5,8 @@
 // without.
 //
 //   {"format":"tenplex.dcp","version":1,"oldest_reader":1,"length":…,"checksum":"…","body":{"devices":4,"layout":{…},
-//    "metadata":{…},"pickles":{"object-00000.pkl":"…base64…"},"repeated":[…],"extra_files":[…],"state":{…}}}
+//    "metadata":{…},"pickles":{"object-00000.pkl":"…base64…"},"repeated":[…],"aliases":{…},"extra_files":[…],
+//    "state":{…}}}
 //
 // `state` is there only for a tree that the names alone do not give back (tuples, OrderedDict, shared storages, …); its
 // byte items are written ("tenplex.leaf", NAME). Source: docs/formats/dcp.md, "tenplex.json".

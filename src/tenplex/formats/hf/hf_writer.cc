@@ -73,7 +73,7 @@ Result<OutputPlan> HfWriter::prepare(const WriteRequest& request) {
   const std::vector<TensorId> aliases = find_aliases(*request.source, *request.target);
   metadata_ = safetensors::outgoing_metadata(*request.source);
   SideData side;
-  side.aliases = safetensors::alias_names(*request.target, aliases);
+  side.aliases = alias_names(*request.target, aliases);
   const std::vector<std::vector<TensorId>> split_tensors = split(aliases);
   const auto count = static_cast<std::int64_t>(split_tensors.size());
   OutputPlan plan;

@@ -136,4 +136,12 @@ std::vector<TensorId> find_aliases(const CheckpointInfo& source, const Collectio
   return same;
 }
 
+JsonTexts alias_names(const Collection& collection, const std::vector<TensorId>& aliases) {
+  JsonTexts names;
+  for (std::size_t index = 0; index < aliases.size(); ++index)
+    if (aliases[index] != TensorId(index))
+      names.emplace_back(collection.tensors()[index].name, collection.tensors()[aliases[index].index()].name);
+  return names;
+}
+
 }  // namespace tenplex

@@ -54,4 +54,7 @@ Result<void> add_alias_tensors(const SideData& side, std::vector<TensorInfo>* te
 /// and with the same dtype, shape and cut in the target; itself for all others. Empty tensors stand for themselves.
 std::vector<TensorId> find_aliases(const CheckpointInfo& source, const Collection& target);
 
+/// Name and name of the stored tensor, for all that do not stand for themselves in `aliases`.
+JsonTexts alias_names(const Collection& collection, const std::vector<TensorId>& aliases);
+
 }  // namespace tenplex

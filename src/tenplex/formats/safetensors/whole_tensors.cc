@@ -39,13 +39,4 @@ std::vector<TensorId> stored_order(const Collection& collection, const std::vect
   return order;
 }
 
-std::vector<std::pair<std::string, std::string>> alias_names(const Collection& collection,
-                                                             const std::vector<TensorId>& aliases) {
-  std::vector<std::pair<std::string, std::string>> names;
-  for (std::size_t index = 0; index < aliases.size(); ++index)
-    if (aliases[index] != TensorId(index))
-      names.emplace_back(collection.tensors()[index].name, collection.tensors()[aliases[index].index()].name);
-  return names;
-}
-
 }  // namespace tenplex::safetensors

@@ -4,8 +4,6 @@
 // Collections whose tensors are all whole, for files that hold nothing else. Pure functions.
 #pragma once
 
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "tenplex/formats/checkpoint.h"
@@ -20,9 +18,5 @@ Segment whole_segment(const Collection& collection, TensorId tensor);
 
 /// Tensors that stand for themselves, those of wider elements first, else in the collection's order.
 std::vector<TensorId> stored_order(const Collection& collection, const std::vector<TensorId>& aliases);
-
-/// Name and name of the stored tensor, for all that do not stand for themselves.
-std::vector<std::pair<std::string, std::string>> alias_names(const Collection& collection,
-                                                             const std::vector<TensorId>& aliases);
 
 }  // namespace tenplex::safetensors

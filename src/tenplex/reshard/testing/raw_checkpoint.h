@@ -150,6 +150,8 @@ struct RawWriterOptions {
   /// Tensors that share one storage of this many bytes; the others are written as shards.
   std::vector<StorageView> storage = {};
   std::int64_t storage_bytes = 0;
+  bool also_as_shards = false;                      ///< those of the storage too
+  std::int64_t left_out_shard = -1;                 ///< of every tensor; -1 = none
   std::vector<TensorId> stored_as = {};             ///< as OutputPlan::stored_as
   std::map<std::string, std::string> objects = {};  ///< files of the objects folder
 };
@@ -170,12 +172,14 @@ class RawWriter : public CheckpointWriter {
         add(&file, {Segment::Kind::kStorage, {}, 0, 0, options_.storage_bytes});
       for (std::size_t t = 0; t < target.tensors().size(); ++t) {
         bool stored = false;
-        for (const StorageView& view : options_.storage) stored = stored || view.tensor == TensorId(t);
+        for (const StorageView& view : options_.storage)
+          stored = stored || (view.tensor == TensorId(t) && !options_.also_as_shards);
         if (!options_.stored_as.empty()) stored = stored || options_.stored_as[t] != TensorId(t);
         if (stored) continue;
         const DType dtype = target.tensors()[t].dtype;
         target.shards_of_device(TensorId(t), DeviceId(device), &shards);
         for (const std::int64_t index : shards) {
+          if (index == options_.left_out_shard) continue;
           target.shard(TensorId(t), index, &shard);
           if (!options_.pieces) {
             add(&file, {Segment::Kind::kShard, TensorId(t), 0, index, *packed_bytes(dtype, volume(shard.local_shape))});
