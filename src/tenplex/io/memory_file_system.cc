@@ -209,6 +209,11 @@ void MemoryFileSystem::put_link(const std::string& path, std::string target) {
   put(path, std::move(node));
 }
 
+void MemoryFileSystem::put_free_space(const std::string& folder, const FreeSpace& space) {
+  const std::lock_guard lock(mutex_);
+  free_spaces_.emplace_back(folder, space);
+}
+
 Result<std::string> MemoryFileSystem::content(const std::string& path) const {
   const std::lock_guard lock(mutex_);
   TENPLEX_ASSIGN_OR_RETURN(const NodePointer node, find(path, true));
@@ -270,6 +275,15 @@ Result<FileStatus> MemoryFileSystem::status(const std::string& path) {
   const std::lock_guard lock(mutex_);
   TENPLEX_ASSIGN_OR_RETURN(const NodePointer node, find(path, false));
   return status_of(*node);
+}
+
+Result<FreeSpace> MemoryFileSystem::free_space(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  TENPLEX_TRY(find(path, true));
+  FreeSpace space;
+  for (const auto& [folder, said] : free_spaces_)
+    if (path == folder || path.starts_with(folder + "/")) space = said;
+  return space;
 }
 
 Result<void> MemoryFileSystem::rename_new(const std::string& from, const std::string& to) {

@@ -127,6 +127,11 @@ Result<FileStatus> RecordingFileSystem::status(const std::string& path) {
   return base_.status(path);
 }
 
+Result<FreeSpace> RecordingFileSystem::free_space(const std::string& path) {
+  TENPLEX_TRY(count_call(path));
+  return base_.free_space(path);
+}
+
 Result<void> RecordingFileSystem::rename_new(const std::string& from, const std::string& to) {
   TENPLEX_TRY(count_call(from));
   TENPLEX_TRY(base_.rename_new(from, to));

@@ -13,6 +13,7 @@
 #include "tenplex/io/memory_budget.h"
 #include "tenplex/reshard/alias_check.h"
 #include "tenplex/reshard/round.h"
+#include "tenplex/reshard/space_check.h"
 #include "tenplex/reshard/verify.h"
 
 namespace tenplex {
@@ -157,6 +158,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
 
   TENPLEX_ASSIGN_OR_RETURN(const auto commit,
                            AtomicTarget::begin(files, path, {plan.single_file, options.overwrite, options.sync}));
+  TENPLEX_TRY(check_space(files, plan, path, request.objects_folder));
   AddedFiles objects(files, request.objects_folder);
   TENPLEX_ASSIGN_OR_RETURN(const auto output, OutputFiles::create(*commit, objects, plan, layout, writer, source));
   report.plan_seconds = clock.lap();
