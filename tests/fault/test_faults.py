@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -315,6 +315,77 @@ def test_source_that_shrinks_meanwhile_is_an_error(source: Path, tmp_path: Path)
         assert process.wait(timeout=30) in (0, 1)
         if (tmp_path / f"out{index}").exists():
             assert equals(tmp_path / f"out{index}", source)
+
+
+def write_in_place(source: Path) -> None:
+    """Other bytes in an old tensor and a new one; as many as before."""
+    with source.open("r+b") as file:
+        for position in (source.stat().st_size // 20, source.stat().st_size - 8):
+            file.seek(position)
+            file.write(b"changed!")
+
+
+def put_another_in_its_place(source: Path) -> None:
+    copy = source.with_suffix(".copy")
+    shutil.copy2(source, copy)
+    copy.replace(source)
+
+
+def cut_and_fill(source: Path) -> None:
+    size = source.stat().st_size
+    os.truncate(source, size - 1)
+    os.truncate(source, size)
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "write": write_in_place,
+    "replace": put_another_in_its_place,
+    "cut": cut_and_fill,
+    "remove": Path.unlink,
+}
+
+
+def stop_while_it_writes(arguments: tuple[object, ...], folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a run and stops it as soon as its temporary target is there."""
+    process = start(*arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while not any("partial" in name for name in os.listdir(folder)):
+        assert process.poll() is None, "ended before it was stopped"
+    process.send_signal(signal.SIGSTOP)
+    return process
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", ["one-file.safetensors", "file.pt", "dcp"])
+def test_source_that_changes_meanwhile_is_refused(kind: str, change: str, source: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "to"
+    folder.mkdir()
+    tenplex("reshard", source, tmp_path / kind, *TARGETS[kind])
+    data = tmp_path / kind / "__2_0.distcp" if kind == "dcp" else tmp_path / kind
+    options = ("--format", "safetensors", "--max-memory", "1MiB", "--threads", "1")
+    process = stop_while_it_writes(("reshard", tmp_path / kind, folder / "out", *options), folder)
+    CHANGES[change](data)
+    process.send_signal(signal.SIGCONT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    # The checksums of a written source may tell first.
+    assert f"'{data}' changed while it was read" in err.decode() or (change == "write" and b"CRC-32" in err), err
+    assert os.listdir(folder) == []
+
+
+def test_source_that_is_linked_and_read_meanwhile_is_recut(source: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "to"
+    folder.mkdir()
+    copy = tmp_path / "in.safetensors"
+    shutil.copy(source, copy)
+    options = ("--format", "safetensors", "--max-memory", "1MiB", "--threads", "1")
+    process = stop_while_it_writes(("reshard", copy, folder / "out", *options), folder)
+    (tmp_path / "backup").hardlink_to(copy)
+    copy.chmod(0o400)
+    assert len(copy.read_bytes()) == copy.stat().st_size
+    process.send_signal(signal.SIGCONT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert equals(folder / "out", source)
 
 
 def test_new_target_is_readable_by_its_library(source: Path, tmp_path: Path) -> None:

@@ -23,8 +23,10 @@ struct MemoryNode {
   std::map<std::string, std::shared_ptr<MemoryNode>> entries;  // kFolder
   std::string target;                                          // kLink
   bool locked = false;                                         // guarded by the file system's mutex, as the above
+  std::uint64_t number = 0;                                    // kFile: its inode
   mutable std::mutex content_mutex;
-  std::string content;  // kFile
+  std::string content;       // kFile
+  std::int64_t version = 0;  // kFile: writes so far; guarded by content_mutex
 };
 
 namespace {
@@ -36,9 +38,13 @@ Error no_such(const std::string& path) { return errno_error(fmt::format("cannot 
 class MemorySource : public ByteSource {
  public:
   MemorySource(std::shared_ptr<const MemoryNode> node, std::string name)
-      : node_(std::move(node)), name_(std::move(name)), size_(static_cast<std::int64_t>(node_->content.size())) {}
+      : node_(std::move(node)),
+        name_(std::move(name)),
+        size_(static_cast<std::int64_t>(node_->content.size())),
+        version_(node_->version) {}
 
   std::int64_t size() const override { return size_; }
+  FileStamp stamp() const override { return {0, node_->number, size_, version_}; }
   const std::string& name() const override { return name_; }
 
   Result<void> read_at(std::int64_t offset, MutableByteSpan buffer) const override {
@@ -60,6 +66,7 @@ class MemorySource : public ByteSource {
   std::shared_ptr<const MemoryNode> node_;
   std::string name_;
   std::int64_t size_;
+  std::int64_t version_;
 };
 
 class MemorySink : public ByteSink {
@@ -69,6 +76,7 @@ class MemorySink : public ByteSink {
   Result<void> write_at(std::int64_t offset, ByteSpan bytes) override {
     if (bytes.empty()) return {};
     const std::lock_guard lock(node_->content_mutex);
+    ++node_->version;
     const auto end = static_cast<std::size_t>(offset) + bytes.size();
     if (node_->content.size() < end) node_->content.resize(end);
     std::memcpy(node_->content.data() + offset, bytes.data(), bytes.size());
@@ -189,6 +197,7 @@ MemoryFileSystem::NodePointer MemoryFileSystem::make_folders(const std::string& 
 
 void MemoryFileSystem::put(const std::string& path, NodePointer node) {
   const std::lock_guard lock(mutex_);
+  node->number = ++last_number_;
   make_folders(parent_path(path))->entries[last_component(path)] = std::move(node);
 }
 
@@ -251,6 +260,7 @@ Result<std::unique_ptr<ByteSink>> MemoryFileSystem::create(const std::string& pa
   const std::lock_guard lock(mutex_);
   TENPLEX_ASSIGN_OR_RETURN(const Place place, free_place_of(path));
   auto node = std::make_shared<MemoryNode>(FileKind::kFile);
+  node->number = ++last_number_;
   place.folder->entries[place.name] = node;
   return std::unique_ptr<ByteSink>(std::make_unique<MemorySink>(std::move(node), path));
 }

@@ -68,8 +68,9 @@ class MemoryFileSystem : public FileSystem {
   NodePointer make_folders(const std::string& path);
   void put(const std::string& path, NodePointer node);
 
-  mutable std::mutex mutex_;  // guards the tree and free_spaces_; each file's content has its own
+  mutable std::mutex mutex_;  // guards the tree and what is below; each file's content has its own
   NodePointer root_;
+  std::uint64_t last_number_ = 0;
   std::vector<std::pair<std::string, FreeSpace>> free_spaces_;  // by folder
 };
 

@@ -16,6 +16,7 @@ class RecordingSource : public ByteSource {
       : files_(files), base_(std::move(base)) {}
 
   std::int64_t size() const override { return base_->size(); }
+  FileStamp stamp() const override { return base_->stamp(); }
   const std::string& name() const override { return base_->name(); }
   Result<void> read_at(std::int64_t offset, MutableByteSpan buffer) const override {
     TENPLEX_TRY(files_.count_call(name()));

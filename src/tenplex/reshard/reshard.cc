@@ -193,6 +193,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
     report.verified = true;
     report.verify_seconds = clock.lap();
   }
+  TENPLEX_TRY(source.check_unchanged());
   TENPLEX_TRY(progress.check());
   TENPLEX_TRY(commit->commit());
   objects.keep();

@@ -519,6 +519,21 @@ TEST(Reshard, AnErrorAtAnyCallLeavesTheOldTarget) {
   }
 }
 
+TEST(Reshard, RefusesASourceThatChangedMeanwhile) {
+  const TensorInfo info{"w", DType::kFloat32, {8, 6}};
+  const ListedCollection one(1, {cut(info, 0, 1)});
+  Engine engine;
+  engine.memory_.put_file("/out/target", "old");
+  const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", one, {random_bytes(192, 1)});
+  reader->changed_ = true;
+  RawWriter writer;
+  ReshardOptions options;
+  options.overwrite = true;
+  EXPECT_EQ(engine.run(*reader, one, writer, options).error().to_string(), "it changed");
+  EXPECT_EQ(engine.memory_.content("/out/target").value(), "old");
+  EXPECT_EQ(engine.memory_.list("/out").value().size(), 1U);
+}
+
 // 205 bytes: 5 + 192 + 4 in the data file, 4 in the manifest.
 TEST(Reshard, RefusesATargetThatDoesNotFitBeforeItWritesAByte) {
   const TensorInfo info{"w", DType::kFloat32, {8, 6}};

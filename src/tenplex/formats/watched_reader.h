@@ -1,0 +1,20 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A CheckpointReader whose files are watched from before the first byte is read: see io/watched_file_system.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "tenplex/formats/checkpoint.h"
+
+namespace tenplex {
+
+using OpenReader = std::function<Result<std::unique_ptr<CheckpointReader>>(FileSystem& files)>;
+
+/// What `open` opens through the file system that it is given, with a check_unchanged() that knows all its files.
+/// `files` outlives the reader. Errors: those of `open`.
+Result<std::unique_ptr<CheckpointReader>> open_watched(FileSystem& files, const OpenReader& open);
+
+}  // namespace tenplex
