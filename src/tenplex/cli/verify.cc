@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/base/printable.h"
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/json_output.h"
@@ -71,8 +72,8 @@ std::string text_of(const VerifyReport& report) {
   for (const TensorDifference& difference : report.differences) text += printable(describe(difference)) + "\n";
   for (const std::string& line : report.object_differences) text += printable(line) + "\n";
   const std::string_view verdict = report.equal() ? "equal" : "different";
-  return text + fmt::format("{}: {} tensors, {} elements compared; objects {}\n", verdict, report.tensors_compared,
-                            report.elements_compared,
+  return text + fmt::format("{}: {}, {} compared; objects {}\n", verdict, counted(report.tensors_compared, "tensor"),
+                            counted(report.elements_compared, "element"),
                             report.objects_compared ? "compared" : "not compared: one side has none");
 }
 
@@ -128,13 +129,9 @@ Result<VerifyReport> compare(const Context& context, const VerifyCommandOptions&
 }
 
 Result<int> run_verify(const Context& context, const VerifyCommandOptions& options) {
-  auto compared = compare(context, options);
-  if (!compared) {
-    const int status = report(compared.error(), options.json);
-    return status == kExitInterrupted ? status : kExitCannotCompare;
-  }
-  print(options.json ? dump(json_of(*compared)) : text_of(*compared));
-  return compared->equal() ? kExitOk : kExitFailed;
+  TENPLEX_ASSIGN_OR_RETURN(const VerifyReport compared, compare(context, options));
+  print(options.json ? dump(json_of(compared)) : text_of(compared));
+  return compared.equal() ? kExitOk : kExitFailed;
 }
 
 }  // namespace
@@ -149,7 +146,8 @@ Command verify_command(CLI::App& app) {
   add_reading_options(*command, options->first);
   add_work_options(*command, options->work);
   add_json_option(*command, options->json);
-  return {command, &options->json, [options](const Context& context) { return run_verify(context, *options); }};
+  return {command, &options->json, [options](const Context& context) { return run_verify(context, *options); },
+          kExitCannotCompare};
 }
 
 }  // namespace tenplex::cli
