@@ -18,6 +18,7 @@
 #include "tenplex/cli/progress_line.h"
 #include "tenplex/cli/source.h"
 #include "tenplex/cli/target_check.h"
+#include "tenplex/formats/watched_reader.h"
 #include "tenplex/io/path.h"
 #include "tenplex/reshard/reshard.h"
 
@@ -115,7 +116,7 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
                   target.collection->device_count(),
                   std::move(not_cast),
                   {}};
-  TENPLEX_ASSIGN_OR_RETURN(outcome.report, move(context, options, *source, *format, target));
+  TENPLEX_ASSIGN_OR_RETURN(outcome.report, or_change_of(*source, move(context, options, *source, *format, target)));
   return outcome;
 }
 

@@ -14,6 +14,7 @@
 #include "tenplex/cli/progress_line.h"
 #include "tenplex/cli/source.h"
 #include "tenplex/formats/safetensors/rank_folder.h"
+#include "tenplex/formats/watched_reader.h"
 #include "tenplex/reshard/verify.h"
 
 namespace tenplex::cli {
@@ -125,7 +126,8 @@ Result<VerifyReport> compare(const Context& context, const VerifyCommandOptions&
   const ProgressLine line(progress);
   VerifyOptions verify_options;
   verify_options.max_memory_bytes = memory;
-  return verify(*readers.first, *readers.second, verify_options, executor, progress);
+  auto report = verify(*readers.first, *readers.second, verify_options, executor, progress);
+  return or_change_of(*readers.second, or_change_of(*readers.first, std::move(report)));
 }
 
 Result<int> run_verify(const Context& context, const VerifyCommandOptions& options) {

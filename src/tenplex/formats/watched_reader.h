@@ -17,4 +17,12 @@ using OpenReader = std::function<Result<std::unique_ptr<CheckpointReader>>(FileS
 /// `files` outlives the reader. Errors: those of `open`.
 Result<std::unique_ptr<CheckpointReader>> open_watched(FileSystem& files, const OpenReader& open);
 
+/// `result`; where it says that something is corrupt and a file of the checkpoint changed meanwhile, the error that
+/// says this instead, as it is the reason.
+template <typename T>
+Result<T> or_change_of(const CheckpointReader& reader, Result<T> result) {
+  if (!result && result.error().code() == ErrorCode::kCorrupt) TENPLEX_TRY(reader.check_unchanged());
+  return result;
+}
+
 }  // namespace tenplex
