@@ -331,14 +331,75 @@ def test_no_progress_line_without_a_terminal(checkpoint: Path, tmp_path: Path) -
     assert run.err == ""
 
 
-def test_output_that_cannot_be_written_is_an_error(checkpoint: Path) -> None:
+def run_into_full_device(*arguments: object) -> subprocess.CompletedProcess[str]:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [str(program_path()), "inspect", str(checkpoint)],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
+        return subprocess.run(
+            [str(program_path()), *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
+
+
+def test_output_that_cannot_be_written_is_an_error(checkpoint: Path) -> None:
+    done = run_into_full_device("inspect", checkpoint)
     assert done.returncode == 1
-    assert "tenplex: error: " in done.stderr
+    assert "tenplex: error: cannot write to standard output" in done.stderr
+
+
+def test_target_stays_if_the_report_cannot_be_written(checkpoint: Path, tmp_path: Path) -> None:
+    for options in ((), ("--json",)):
+        done = run_into_full_device("reshard", checkpoint, tmp_path / "out", "--format", "dcp", "--overwrite", *options)
+        assert done.returncode == 1
+        assert "tenplex: error: cannot write to standard output" in done.stderr
+        tenplex("verify", checkpoint, tmp_path / "out")
+
+
+def test_verify_does_not_say_different_if_it_cannot_write(checkpoint: Path, different: Path) -> None:
+    for second in (checkpoint, different):
+        assert run_into_full_device("verify", checkpoint, second).returncode == 3
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--to", "fsdp=2"), ("--from", "fsdp=2"), ("--from-layout", "fsdp"), ("--objects", "o"), ("--follow-links",)],
+)
+def test_layouts_check_takes_options_for_a_checkpoint_only_with_one(option: tuple[str, ...]) -> None:
+    run = tenplex("layouts", "check", "fsdp", *option, exit_code=2)
+    assert f"{option[0]} requires --checkpoint" in run.err
+
+
+def test_counts_agree_with_their_nouns(checkpoint: Path, tmp_path: Path) -> None:
+    save_file({"w": torch.ones(1)}, tmp_path / "one.safetensors")
+    run = tenplex("reshard", tmp_path / "one.safetensors", tmp_path / "out", "--format", "dcp")
+    assert "1 device\n" in run.out
+    assert ", 1 data file)" in tenplex("inspect", tmp_path / "out").out
+    assert "1 tensor, 1 element compared" in tenplex("verify", tmp_path / "out", tmp_path / "out").out
+    assert "2 tensors, 27 elements compared" in tenplex("verify", checkpoint, checkpoint).out
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "x" * 247 + ".extra99", "\u00e9" * 127])
+def test_target_may_have_the_longest_name(name: str, checkpoint: Path, tmp_path: Path) -> None:
+    for target_format in ("safetensors", "dcp"):
+        tenplex("reshard", checkpoint, tmp_path / name, "--format", target_format, "--overwrite")
+        tenplex("verify", checkpoint, tmp_path / name)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_name_that_is_too_long_is_named(checkpoint: Path, tmp_path: Path) -> None:
+    run = tenplex("reshard", checkpoint, tmp_path / ("x" * 256), "--format", "dcp", exit_code=1)
+    assert "File name too long" in run.err
+    assert os.listdir(tmp_path) == []
+
+
+def test_slash_at_the_end_is_for_folders(checkpoint: Path, tmp_path: Path) -> None:
+    tenplex("reshard", checkpoint, f"{tmp_path}/folder//", "--format", "dcp")
+    assert (tmp_path / "folder/.metadata").is_file()
+    for name in ("a.safetensors/", "a.pt/", "plain/"):
+        run = tenplex("reshard", checkpoint, f"{tmp_path}/{name}", exit_code=1)
+        assert f"'{tmp_path}/{name}' names a folder, and the target is one file" in run.err
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_slash_at_the_end_does_not_hide_what_is_there(checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("precious")
+    for options in ((), ("--overwrite",)):
+        tenplex("reshard", checkpoint, f"{tmp_path}/notes/", "--format", "dcp", *options, exit_code=1)
+        assert (tmp_path / "notes").read_text() == "precious"

@@ -6,18 +6,19 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from program import MIB, program_path, start, tenplex
+from program import MIB, Limits, program_path, start, tenplex
 from refusal import fingerprint
 
 TENSORS = 24
@@ -258,8 +259,32 @@ def small_disk(tmp_path: Path) -> Iterator[Mounted]:
 @pytest.mark.parametrize("name", TARGETS)
 def test_full_disk_leaves_nothing(name: str, source: Path, small_disk: Mounted) -> None:
     run = tenplex("reshard", source, small_disk.folder / name, *TARGETS[name], exit_code=1)
-    assert "space" in run.err or "full" in run.err
+    assert re.search(rf"not enough space in '{small_disk.folder}': the target needs \d{{8}} bytes", run.err)
     assert os.listdir(small_disk.folder) == []
+
+
+def test_disk_that_becomes_full_leaves_nothing(small_disk: Mounted, tmp_path: Path) -> None:
+    """13 MB in 1,400 files fit into 16 MiB, but take three blocks of 4 KiB each."""
+    save_file({"w": torch.zeros(1400, 2304)}, tmp_path / "rows.safetensors")
+    options = ("--format", "safetensors", "--layout", "fsdp", "--to", "fsdp=1400")
+    run = tenplex("reshard", tmp_path / "rows.safetensors", small_disk.folder / "x", *options, exit_code=1)
+    assert "No space left on device" in run.err
+    assert os.listdir(small_disk.folder) == []
+
+
+def test_target_that_just_fits_is_written(source: Path, small_disk: Mounted, tmp_path: Path) -> None:
+    save_file({"w": torch.zeros(15 << 20, dtype=torch.int8)}, tmp_path / "15MiB.safetensors")
+    tenplex("reshard", tmp_path / "15MiB.safetensors", small_disk.folder / "x.safetensors")
+
+
+@pytest.mark.parametrize("target_format", ["dcp", "safetensors", "hf"])
+def test_small_file_that_asks_for_a_pebibyte_is_refused_at_once(target_format: str, tmp_path: Path) -> None:
+    torch.save({"w": torch.zeros(1).expand(1 << 24, 1 << 24)}, tmp_path / "in.pt")
+    assert (tmp_path / "in.pt").stat().st_size < 2048
+    command = ("reshard", tmp_path / "in.pt", tmp_path / "out", "--format", target_format)
+    run = tenplex(*command, exit_code=1, limits=Limits(seconds=10, data_bytes=500 * MIB))
+    assert "not enough space" in run.err
+    assert os.listdir(tmp_path) == ["in.pt"]
 
 
 def test_full_disk_keeps_the_old_target(source: Path, small_disk: Mounted, tmp_path: Path) -> None:
@@ -290,6 +315,76 @@ def test_source_that_shrinks_meanwhile_is_an_error(source: Path, tmp_path: Path)
         assert process.wait(timeout=30) in (0, 1)
         if (tmp_path / f"out{index}").exists():
             assert equals(tmp_path / f"out{index}", source)
+
+
+def write_in_place(source: Path) -> None:
+    """Other bytes in an old tensor and a new one; as many as before."""
+    with source.open("r+b") as file:
+        for position in (source.stat().st_size // 20, source.stat().st_size - 8):
+            file.seek(position)
+            file.write(b"changed!")
+
+
+def put_another_in_its_place(source: Path) -> None:
+    copy = source.with_suffix(".copy")
+    shutil.copy2(source, copy)
+    copy.replace(source)
+
+
+def cut_and_fill(source: Path) -> None:
+    size = source.stat().st_size
+    os.truncate(source, size - 1)
+    os.truncate(source, size)
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "write": write_in_place,
+    "replace": put_another_in_its_place,
+    "cut": cut_and_fill,
+    "remove": Path.unlink,
+}
+
+
+def stop_while_it_writes(arguments: tuple[object, ...], folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a run and stops it as soon as its temporary target is there."""
+    process = start(*arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while not any("partial" in name for name in os.listdir(folder)):
+        assert process.poll() is None, "ended before it was stopped"
+    process.send_signal(signal.SIGSTOP)
+    return process
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", ["one-file.safetensors", "file.pt", "dcp"])
+def test_source_that_changes_meanwhile_is_refused(kind: str, change: str, source: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "to"
+    folder.mkdir()
+    tenplex("reshard", source, tmp_path / kind, *TARGETS[kind])
+    data = tmp_path / kind / "__2_0.distcp" if kind == "dcp" else tmp_path / kind
+    options = ("--format", "safetensors", "--max-memory", "1MiB", "--threads", "1")
+    process = stop_while_it_writes(("reshard", tmp_path / kind, folder / "out", *options), folder)
+    CHANGES[change](data)
+    process.send_signal(signal.SIGCONT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert f"'{data}' changed while it was read" in err.decode()  # also where a checksum found it
+    assert os.listdir(folder) == []
+
+
+def test_source_that_is_linked_and_read_meanwhile_is_recut(source: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "to"
+    folder.mkdir()
+    copy = tmp_path / "in.safetensors"
+    shutil.copy(source, copy)
+    options = ("--format", "safetensors", "--max-memory", "1MiB", "--threads", "1")
+    process = stop_while_it_writes(("reshard", copy, folder / "out", *options), folder)
+    (tmp_path / "backup").hardlink_to(copy)
+    copy.chmod(0o400)
+    assert len(copy.read_bytes()) == copy.stat().st_size
+    process.send_signal(signal.SIGCONT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert equals(folder / "out", source)
 
 
 def test_new_target_is_readable_by_its_library(source: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -89,6 +90,25 @@ def test_comparing_stays_within_the_default_budget(command: str, sources: dict[s
     paths = [sources["safetensors"], sources["dcp"]][: 2 if command == "verify" else 1]
     run = tenplex(command, *paths, sample_memory=True)
     assert run.peak_anonymous_bytes <= (256 + 32) * MIB
+
+
+@pytest.mark.parametrize("kind", ["text", "bytes"])
+@pytest.mark.parametrize("source_format, target_format", [("torch", "torch"), ("torch", "dcp"), ("dcp", "dcp")])
+def test_large_objects_are_held_once_as_they_are_and_once_pickled(
+    kind: str, source_format: str, target_format: str, tmp_path: Path
+) -> None:
+    size = 64 * MIB
+    text = os.urandom(size // 2).hex()
+    pickled = size if kind == "text" else size * 3 // 2  # protocol 2 writes bytes as text: half of these take two bytes
+    torch.save({"w": torch.ones(4), "o": text if kind == "text" else os.urandom(size)}, tmp_path / "in.pt")
+    source = tmp_path / "in.pt"
+    if source_format == "dcp":
+        source = tmp_path / "in"
+        tenplex("reshard", tmp_path / "in.pt", source, "--format", "dcp")
+    command = ("reshard", source, tmp_path / "out", "--format", target_format, "--max-memory", "1MiB")
+    run = tenplex(*command, sample_memory=True)
+    assert size < run.peak_anonymous_bytes <= size + pickled + 16 * MIB
+    tenplex("verify", tmp_path / "in.pt", tmp_path / "out")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ struct Command {
   CLI::App* app = nullptr;                         ///< parsed() says whether it was chosen
   const bool* json = nullptr;                      ///< nullptr: the command has no --json
   std::function<Result<int>(const Context&)> run;  ///< exit status, or the error to report
+  int exit_on_error = kExitFailed;                 ///< also when the output could not be written
 };
 
 /// "tenplex layouts show".

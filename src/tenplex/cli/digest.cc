@@ -13,6 +13,7 @@
 #include "tenplex/cli/json_output.h"
 #include "tenplex/cli/progress_line.h"
 #include "tenplex/cli/source.h"
+#include "tenplex/formats/watched_reader.h"
 #include "tenplex/reshard/digest.h"
 
 namespace tenplex::cli {
@@ -32,7 +33,8 @@ Result<int> run_digest(const Context& context, const DigestCommandOptions& optio
     Executor executor(options.work.threads);
     Progress progress(context.signals.watch());
     const ProgressLine line(progress);
-    TENPLEX_ASSIGN_OR_RETURN(digests, digest_tensors(*reader, DigestOptions{memory}, executor, progress));
+    TENPLEX_ASSIGN_OR_RETURN(digests,
+                             or_change_of(*reader, digest_tensors(*reader, DigestOptions{memory}, executor, progress)));
   }
   const auto& tensors = reader->info().tensors;
   std::vector<std::size_t> by_name(tensors.size());

@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/base/printable.h"
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/json_output.h"
@@ -64,15 +65,15 @@ Result<int> check(const Context& context, const CheckOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(const Layout layout, load_layout(context.files, options.layout.layout));
   Json json = {{"name", layout.name()}, {"axes", layout.axes()}, {"rules", layout.rules().tensors.size()}};
   std::string text =
-      fmt::format("{}: {} rules, axes {}\n", printable_name(layout.name()), layout.rules().tensors.size(),
+      fmt::format("{}: {}, axes {}\n", printable_name(layout.name()), counted(layout.rules().tensors.size(), "rule"),
                   printable(fmt::format("{}", fmt::join(layout.axes(), ", "))));
   if (!options.checkpoint.path.empty()) {
     TENPLEX_ASSIGN_OR_RETURN(const auto reader,
                              open_source(context, options.checkpoint, FromMeans::kError, options.layout.layout));
     TENPLEX_ASSIGN_OR_RETURN(const CutCollection fitted,
                              cut(context.files, reader->info(), reader->info().tensors, options.layout));
-    text += fmt::format("fits {} ({} tensors) on {}\n", printable_name(options.checkpoint.path),
-                        reader->info().tensors.size(), mesh_text(fitted.note.mesh));
+    text += fmt::format("fits {} ({}) on {}\n", printable_name(options.checkpoint.path),
+                        counted(reader->info().tensors.size(), "tensor"), mesh_text(fitted.note.mesh));
     json["devices"] = Json::array();
     for (int device = 0; device < fitted.collection->device_count(); ++device) {
       const auto [count, bytes] = held_by(*fitted.collection, DeviceId(device));
@@ -107,10 +108,13 @@ Command check_command(CLI::App& parent) {
   command->add_option("layout", options->layout.layout, "A built-in layout or a file")
       ->required()
       ->type_name("NAME|FILE");
-  command->add_option("--checkpoint", options->checkpoint.path, "Checkpoint whose tensors it must cut")
-      ->type_name("PATH");
+  CLI::Option* checkpoint =
+      command->add_option("--checkpoint", options->checkpoint.path, "Checkpoint whose tensors it must cut")
+          ->type_name("PATH");
   add_mesh_option(*command, "--to", options->layout.sizes, "Sizes of the mesh axes; left out means 1");
   add_reading_options(*command, options->checkpoint);
+  for (const char* option : {"--to", "--from", "--from-layout", "--objects", "--follow-links"})
+    command->get_option(option)->needs(checkpoint);  // without effect on the layout alone
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return check(context, *options); }};
 }

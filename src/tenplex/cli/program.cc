@@ -58,13 +58,17 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, bool json) {
 
 int run_command(const Command& command, const Context& context) {
   const bool json = command.json != nullptr && *command.json;
+  const auto failed = [&](const Error& error, bool as_json) {
+    const int status = report(error, as_json);
+    return status == kExitFailed ? command.exit_on_error : status;
+  };
   try {
     auto status = command.run(context);
-    if (!status) return report(status.error(), json);
+    if (!status) return failed(status.error(), json);
     const auto written = finish_output();
-    return written ? *status : report(written.error(), false);
+    return written ? *status : failed(written.error(), false);
   } catch (const std::bad_alloc&) {
-    return report(resource_exhausted("out of memory"), json);
+    return failed(resource_exhausted("out of memory"), json);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/base/printable.h"
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/dtype_policy.h"
@@ -17,6 +18,8 @@
 #include "tenplex/cli/progress_line.h"
 #include "tenplex/cli/source.h"
 #include "tenplex/cli/target_check.h"
+#include "tenplex/formats/watched_reader.h"
+#include "tenplex/io/path.h"
 #include "tenplex/reshard/reshard.h"
 
 namespace tenplex::cli {
@@ -56,14 +59,10 @@ bool ends_with_any(const std::string& text, std::initializer_list<std::string_vi
 /// --format, or what the target's name says, or the source's format.
 std::string format_of_target(const ReshardCommandOptions& options, const std::string& source_format) {
   if (!options.format.empty()) return options.format;
-  if (ends_with_any(options.target, {".safetensors"})) return "safetensors";
-  if (ends_with_any(options.target, {".pt", ".pth", ".ckpt", ".bin"})) return "torch";
+  const std::string name = last_component(options.target);
+  if (ends_with_any(name, {".safetensors"})) return "safetensors";
+  if (ends_with_any(name, {".pt", ".pth", ".ckpt", ".bin"})) return "torch";
   return source_format;
-}
-
-std::string last_component(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path.substr(path.rfind('/') + 1);
 }
 
 Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& options, const CheckpointReader& source,
@@ -95,11 +94,12 @@ Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& 
 }
 
 Result<Outcome> perform(const Context& context, const ReshardCommandOptions& options) {
-  TENPLEX_TRY(check_target(context.files, options.source.path, options.target, options.overwrite));
+  const std::string target_path = without_trailing_slashes(options.target);
+  TENPLEX_TRY(check_target(context.files, options.source.path, target_path, options.overwrite));
   TENPLEX_ASSIGN_OR_RETURN(auto source, open_source(context, options.source, FromMeans::kError, options.to.layout));
   const CheckpointInfo& info = source->info();
   if (options.overwrite)
-    TENPLEX_TRY(check_replaced(context.files, options.target,
+    TENPLEX_TRY(check_replaced(context.files, target_path,
                                options.drop_extra_files ? std::vector<ExtraFile>() : info.extra_files,
                                options.source.reading()));
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
@@ -116,7 +116,7 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
                   target.collection->device_count(),
                   std::move(not_cast),
                   {}};
-  TENPLEX_ASSIGN_OR_RETURN(outcome.report, move(context, options, *source, *format, target));
+  TENPLEX_ASSIGN_OR_RETURN(outcome.report, or_change_of(*source, move(context, options, *source, *format, target)));
   return outcome;
 }
 
@@ -128,18 +128,17 @@ std::string text_of(const Outcome& outcome, const ReshardCommandOptions& options
   const ReshardReport& report = outcome.report;
   const double writing = report.move_seconds + report.finish_seconds;
   std::string text = fmt::format(
-      "source    {}   {}, {} device{}\n"
+      "source    {}   {}, {}\n"
       "target    {}   {}, {}, {}\n"
       "tensors   {}   {}\n"
       "read      {}\n"
-      "written   {} in {} file{}\n"
+      "written   {} in {}\n"
       "time      {:.2f} s: plan {:.2f}, copy {:.2f}, finish {:.2f}{}",
-      printable_name(options.source.path), outcome.source_format, outcome.source_devices,
-      outcome.source_devices == 1 ? "" : "s", printable_name(options.target), outcome.target_format,
-      printable_name(outcome.layout.name), mesh_text(outcome.layout.mesh), report.tensors,
-      format_bytes(report.bytes_needed), format_bytes(report.bytes_read), format_bytes(report.bytes_written),
-      report.files_written, report.files_written == 1 ? "" : "s", seconds_of(report), report.plan_seconds,
-      report.move_seconds, report.finish_seconds,
+      printable_name(options.source.path), outcome.source_format, counted(outcome.source_devices, "device"),
+      printable_name(options.target), outcome.target_format, printable_name(outcome.layout.name),
+      mesh_text(outcome.layout.mesh), report.tensors, format_bytes(report.bytes_needed),
+      format_bytes(report.bytes_read), format_bytes(report.bytes_written), counted(report.files_written, "file"),
+      seconds_of(report), report.plan_seconds, report.move_seconds, report.finish_seconds,
       report.verified ? fmt::format(", verify {:.2f}", report.verify_seconds) : "");
   text += fmt::format(
       "\nrate      {}/s\n",

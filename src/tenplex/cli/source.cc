@@ -8,6 +8,7 @@
 
 #include "tenplex/cli/common_options.h"
 #include "tenplex/formats/safetensors/rank_folder.h"
+#include "tenplex/formats/watched_reader.h"
 #include "tenplex/ptc/local_shapes.h"
 
 namespace tenplex::cli {
@@ -24,16 +25,15 @@ std::vector<std::vector<LocalTensor>> local_tensors(std::vector<safetensors::Ran
 }
 
 /// Per-rank files with the shapes and boxes that the layout gives them.
-Result<std::unique_ptr<CheckpointReader>> open_ranks(const Context& context, const SourceOptions& options,
-                                                     const LayoutChoice& from) {
+Result<std::unique_ptr<CheckpointReader>> open_ranks(FileSystem& files, const SourceOptions& options,
+                                                     const LayoutChoice& from, const Layout& layout) {
   TENPLEX_ASSIGN_OR_RETURN(const MeshSizes sizes, parse_mesh_sizes(from.sizes));
-  TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(context.files, {}, from, "--from-layout"));
-  TENPLEX_ASSIGN_OR_RETURN(auto ranks, safetensors::list_rank_folder(context.files, options.path, options.reading()));
+  TENPLEX_ASSIGN_OR_RETURN(auto ranks, safetensors::list_rank_folder(files, options.path, options.reading()));
   auto shapes = global_shapes_from_locals(layout, sizes, local_tensors(std::move(ranks)))
                     .with_context(fmt::format("'{}' with --from {}", options.path, from.sizes));
   if (!shapes) return std::move(shapes).error();
   TENPLEX_ASSIGN_OR_RETURN(const auto collection, RuleCollection::make(layout, sizes, std::move(*shapes)));
-  return safetensors::open_rank_folder(context.files, options.path, *collection,
+  return safetensors::open_rank_folder(files, options.path, *collection,
                                        LayoutNote{layout.name(), layout.text(), sizes}, options.reading());
 }
 
@@ -69,7 +69,8 @@ Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, co
   if (ranks) {
     LayoutChoice from = options.from;
     if (from.layout.empty()) from.layout = layout_if_none;
-    return open_ranks(context, options, from);
+    TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(context.files, {}, from, "--from-layout"));
+    return open_watched(context.files, [&](FileSystem& files) { return open_ranks(files, options, from, layout); });
   }
   TENPLEX_ASSIGN_OR_RETURN(auto reader, open_checkpoint(context.files, options.path, options.reading()));
   if (from_means == FromMeans::kError)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/formats/other_files.h"
 
 namespace tenplex::cli {
@@ -70,9 +71,9 @@ Result<void> check_replaced(FileSystem& files, const std::string& target, const 
   });
   if (others.empty()) return {};
   return invalid_argument(fmt::format(
-      "--overwrite would remove {} file{} of '{}' that {} no part of the checkpoint, the first is '{}': move or remove "
+      "--overwrite would remove {} of '{}' that {} no part of the checkpoint, the first is '{}': move or remove "
       "them yourself",
-      others.size(), others.size() == 1 ? "" : "s", target, others.size() == 1 ? "is" : "are", others.front()));
+      counted(others.size(), "file"), target, others.size() == 1 ? "is" : "are", others.front()));
 }
 
 }  // namespace tenplex::cli

@@ -7,12 +7,14 @@
 #include <memory>
 #include <utility>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/base/printable.h"
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/json_output.h"
 #include "tenplex/cli/progress_line.h"
 #include "tenplex/cli/source.h"
 #include "tenplex/formats/safetensors/rank_folder.h"
+#include "tenplex/formats/watched_reader.h"
 #include "tenplex/reshard/verify.h"
 
 namespace tenplex::cli {
@@ -71,8 +73,8 @@ std::string text_of(const VerifyReport& report) {
   for (const TensorDifference& difference : report.differences) text += printable(describe(difference)) + "\n";
   for (const std::string& line : report.object_differences) text += printable(line) + "\n";
   const std::string_view verdict = report.equal() ? "equal" : "different";
-  return text + fmt::format("{}: {} tensors, {} elements compared; objects {}\n", verdict, report.tensors_compared,
-                            report.elements_compared,
+  return text + fmt::format("{}: {}, {} compared; objects {}\n", verdict, counted(report.tensors_compared, "tensor"),
+                            counted(report.elements_compared, "element"),
                             report.objects_compared ? "compared" : "not compared: one side has none");
 }
 
@@ -124,17 +126,14 @@ Result<VerifyReport> compare(const Context& context, const VerifyCommandOptions&
   const ProgressLine line(progress);
   VerifyOptions verify_options;
   verify_options.max_memory_bytes = memory;
-  return verify(*readers.first, *readers.second, verify_options, executor, progress);
+  auto report = verify(*readers.first, *readers.second, verify_options, executor, progress);
+  return or_change_of(*readers.second, or_change_of(*readers.first, std::move(report)));
 }
 
 Result<int> run_verify(const Context& context, const VerifyCommandOptions& options) {
-  auto compared = compare(context, options);
-  if (!compared) {
-    const int status = report(compared.error(), options.json);
-    return status == kExitInterrupted ? status : kExitCannotCompare;
-  }
-  print(options.json ? dump(json_of(*compared)) : text_of(*compared));
-  return compared->equal() ? kExitOk : kExitFailed;
+  TENPLEX_ASSIGN_OR_RETURN(const VerifyReport compared, compare(context, options));
+  print(options.json ? dump(json_of(compared)) : text_of(compared));
+  return compared.equal() ? kExitOk : kExitFailed;
 }
 
 }  // namespace
@@ -149,7 +148,8 @@ Command verify_command(CLI::App& app) {
   add_reading_options(*command, options->first);
   add_work_options(*command, options->work);
   add_json_option(*command, options->json);
-  return {command, &options->json, [options](const Context& context) { return run_verify(context, *options); }};
+  return {command, &options->json, [options](const Context& context) { return run_verify(context, *options); },
+          kExitCannotCompare};
 }
 
 }  // namespace tenplex::cli

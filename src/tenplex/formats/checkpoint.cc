@@ -10,6 +10,7 @@
 #include "tenplex/formats/hf/hf_format.h"
 #include "tenplex/formats/safetensors/safetensors_format.h"
 #include "tenplex/formats/torch/torch_format.h"
+#include "tenplex/formats/watched_reader.h"
 
 namespace tenplex {
 namespace {
@@ -50,8 +51,10 @@ std::span<const Format> formats() {
 Result<std::unique_ptr<CheckpointReader>> open_checkpoint(FileSystem& files, const std::string& path,
                                                           const ReadOptions& options) {
   TENPLEX_TRY(files.status(path));
-  for (const Format& format : formats())
-    if (format.detect(files, path)) return format.open(files, path, options);
+  for (const Format& format : formats()) {
+    if (!format.detect(files, path)) continue;
+    return open_watched(files, [&](FileSystem& watched) { return format.open(watched, path, options); });
+  }
   return unsupported(fmt::format("{}: none of the formats {}: {}", path, format_names(), describe(files, path)));
 }
 

@@ -91,6 +91,10 @@ class CheckpointReader {
   /// Bytes of an extra file. Errors: io.
   virtual Result<std::string> read_extra_file(const ExtraFile& file) const = 0;
 
+  /// Call it after the last read: what was read is of one state of the checkpoint only if no file changed meanwhile.
+  /// Default: nothing is known. Errors: corrupt, naming a file that changed since the checkpoint was opened.
+  virtual Result<void> check_unchanged() const { return {}; }
+
  protected:
   CheckpointReader() = default;
 };
@@ -207,7 +211,8 @@ struct Format {
 /// All formats, in the order in which detection tries them.
 std::span<const Format> formats();
 
-/// Errors: not_found, unsupported if no format knows the path (the message says what was seen there).
+/// With check_unchanged(). Errors: not_found, unsupported if no format knows the path (the message says what was seen
+/// there).
 Result<std::unique_ptr<CheckpointReader>> open_checkpoint(FileSystem& files, const std::string& path,
                                                           const ReadOptions& options);
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/formats/file_pool.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "tenplex/formats/member_file.h"
@@ -36,9 +34,6 @@ Result<std::shared_ptr<ByteSource>> FilePool::acquire(std::size_t index) const {
   const Source& source = sources_[index];
   if (source.open_) return std::shared_ptr<ByteSource>(source.open_);
   TENPLEX_ASSIGN_OR_RETURN(std::shared_ptr<ByteSource> opened, open(source.relative_));
-  if (opened->size() != source.size()) {
-    return corrupt(fmt::format("{}: had {} bytes before and has {} now", source.name(), source.size(), opened->size()));
-  }
   keep_open(index, opened);
   return opened;
 }

@@ -3,7 +3,8 @@
 //
 // FilePool: the data files of a checkpoint, of which there may be more than a process may have open. Each is a
 // ByteSource for as long as the pool lives; at most kMaxOpen are open at a time, the one opened longest ago is closed
-// first.
+// first. That a file is still the same one when it is opened again is for the file system to see
+// (io/watched_file_system.h).
 //
 // Resource. Threads: safe together after the last add().
 #pragma once

@@ -9,6 +9,7 @@
 
 #include "tenplex/base/executor.h"
 #include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/watched_file_system.h"
 
 namespace tenplex {
 namespace {
@@ -78,15 +79,16 @@ TEST(FilePool, ReadsFromManyThreadsWhileFilesAreClosed) {
   EXPECT_TRUE(read) << read.error().to_string();
 }
 
-TEST(FilePool, RefusesAFileThatChangedItsSize) {
-  CountedFiles files;
+TEST(FilePool, RefusesAFileThatChangedWhileItWasClosed) {
+  MemoryFileSystem memory;
+  WatchedFileSystem files(memory);
   FilePool pool(files, "/c");
   for (std::size_t i = 0; i < FilePool::kMaxOpen + 1; ++i) {
-    files.put_file("/c/" + std::to_string(i), "abc");
+    memory.put_file("/c/" + std::to_string(i), "abc");
     ASSERT_TRUE(pool.add(std::to_string(i)));
   }
-  files.put_file("/c/0", "abcd");
-  EXPECT_THAT(read_string(pool[0], 0, 3).error().to_string(), HasSubstr("had 3 bytes before and has 4 now"));
+  memory.put_file("/c/0", "xyz");
+  EXPECT_THAT(read_string(pool[0], 0, 3).error().to_string(), HasSubstr("'/c/0' changed while it was read"));
 }
 
 }  // namespace

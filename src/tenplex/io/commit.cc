@@ -14,17 +14,30 @@ namespace {
 
 constexpr std::string_view kMark = ".tenplex-partial-";
 constexpr std::size_t kSuffixDigits = 16;
+constexpr std::size_t kMaxStemBytes = 96;
 constexpr int kMaxAttempts = 64;
+
+// The start of the target's name, so that a target may have the longest name there is (255 bytes on most file systems,
+// 143 on some) and its partial one too. Ends between characters.
+std::string partial_stem(std::string_view name) {
+  if (name.size() <= kMaxStemBytes) return std::string(name);
+  std::size_t size = kMaxStemBytes;
+  while (size > 0 && (static_cast<unsigned char>(name[size]) & 0xC0U) == 0x80U) --size;
+  return std::string(name.substr(0, size));
+}
 
 std::string partial_name(const std::string& path) {
   std::random_device device;
   const std::uint64_t random = (std::uint64_t{device()} << 32) | device();
-  return fmt::format("{}{}{:016x}", path, kMark, random);
+  const std::string name = last_component(path);
+  return fmt::format("{}{}{}{:016x}", path.substr(0, path.size() - name.size()), partial_stem(name), kMark, random);
 }
 
+// Also of another target with the same stem: what carries no lock is no longer needed, whose ever it was.
 bool is_partial_of(std::string_view entry, std::string_view target) {
-  if (!entry.starts_with(target)) return false;
-  entry.remove_prefix(target.size());
+  const std::string stem = partial_stem(target);
+  if (!entry.starts_with(stem)) return false;
+  entry.remove_prefix(stem.size());
   if (!entry.starts_with(kMark) || entry.size() != kMark.size() + kSuffixDigits) return false;
   return entry.find_first_not_of("0123456789abcdef", kMark.size()) == std::string_view::npos;
 }

@@ -7,9 +7,9 @@
 //     data files ─► fsync ─► folders ─► fsync ─► manifest ─► fsync
 //   rename to out (refusing an existing one), or swap with the old out ─► fsync of the parent ─► old one removed
 //
-// Until the rename there is nothing under the target's name but what was there before; after it, what is there is
-// complete and durable. An object that goes without commit() removes what it wrote. What a killed process left behind
-// carries no lock, and the next writer of the same target removes it.
+// Of a long name the partial one has only the start. Until the rename there is nothing under the target's name but what
+// was there before; after it, what is there is complete and durable. An object that goes without commit() removes what
+// it wrote. What a killed process left behind carries no lock, and the next writer of the same target removes it.
 //
 // Resource. Threads: create_file() calls are safe together; the other calls one at a time.
 #pragma once

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
 
 #include "tenplex/io/crash_model.h"
 #include "tenplex/io/memory_file_system.h"
@@ -88,6 +91,36 @@ TEST(AtomicTarget, RemovesLeftoversOfKilledRunsOnly) {
   EXPECT_THAT(files.files_below("/out"),
               ElementsAre("other.tenplex-partial-0123456789abcdef", "target", "target.tenplex-partial-00000000000000ff",
                           "target.tenplex-partial-mine"));
+}
+
+TEST(AtomicTarget, TakesTheLongestNameThatAFileMayHave) {
+  std::string folder = (std::filesystem::temp_directory_path() / "tenplex-commit-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const auto files = local_file_system();
+  for (const std::string& name : {std::string(255, 'n'), "x" + std::string(254, 'n')}) {
+    const auto target = AtomicTarget::begin(*files, folder + "/" + name, {.single_file = true}).value();
+    ASSERT_TRUE(write_file(*target, "", "new"));
+    ASSERT_TRUE(target->commit());
+    EXPECT_TRUE(files->status(folder + "/" + name));
+  }
+  EXPECT_EQ(files->list(folder).value().size(), 2U);
+  std::filesystem::remove_all(folder);
+}
+
+// 96 bytes of the name stay, but no half of a character: 32 of 3 bytes, or 95 and one of 2 that does not fit.
+TEST(AtomicTarget, CutsLongNamesBetweenCharacters) {
+  std::string euros;
+  for (int i = 0; i < 40; ++i) euros += "\u20ac";
+  for (const auto& [name, stem] : {std::pair{euros, euros.substr(0, 96)},
+                                   std::pair{std::string(95, 'a') + "\u00e9" + "b", std::string(95, 'a')}}) {
+    MemoryFileSystem files;
+    files.put_folder("/out");
+    files.put_file("/out/" + stem + ".tenplex-partial-0123456789abcdef", "dead");
+    const auto target = AtomicTarget::begin(files, "/out/" + name, {}).value();
+    EXPECT_EQ(target->partial_path().substr(0, 22 + stem.size()), "/out/" + stem + ".tenplex-partial-");
+    EXPECT_EQ(target->partial_path().size(), 22 + stem.size() + 16);
+    EXPECT_EQ(files.list("/out").value().size(), 1U);  // the leftover is gone
+  }
 }
 
 TEST(AtomicTarget, RefusesATargetThatAppearedMeanwhile) {

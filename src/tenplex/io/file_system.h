@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,15 @@ struct FileStatus {
 struct FolderEntry {
   std::string name;
   FileStatus status;
+};
+
+/// What may still be stored in a file system; a part is absent where the file system does not say.
+struct FreeSpace {
+  std::uint64_t file_system = 0;  ///< equal for paths that share the space
+  std::optional<std::int64_t> bytes;
+  std::optional<std::int64_t> files;
+
+  friend bool operator==(const FreeSpace&, const FreeSpace&) = default;
 };
 
 /// Held while a file or folder is being written; the kernel drops it when its process ends. Resource.
@@ -69,6 +79,9 @@ class FileSystem {
 
   /// Errors: not_found, io.
   virtual Result<FileStatus> status(const std::string& path) = 0;
+
+  /// Of the file system that holds `path`, which exists; links are followed. Errors: not_found, io.
+  virtual Result<FreeSpace> free_space(const std::string& path) = 0;
 
   /// Atomic; refuses an existing target. Errors: already_exists, io.
   virtual Result<void> rename_new(const std::string& from, const std::string& to) = 0;

@@ -26,14 +26,16 @@ Result<std::unique_ptr<ByteSource>> LocalSource::adopt(FileDescriptor file, std:
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return errno_error(fmt::format("cannot read '{}'", name), errno);
   if (!S_ISREG(status.st_mode)) return invalid_argument(fmt::format("'{}' is not a regular file", name));
-  return std::unique_ptr<ByteSource>(new LocalSource(std::move(file), std::move(name), status.st_size));
+  const FileStamp stamp{status.st_dev, status.st_ino, status.st_size,
+                        std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+  return std::unique_ptr<ByteSource>(new LocalSource(std::move(file), std::move(name), stamp));
 }
 
 Result<void> LocalSource::read_at(std::int64_t offset, MutableByteSpan buffer) const {
   const auto wanted = static_cast<std::int64_t>(buffer.size());
-  if (offset < 0 || offset > size_ || wanted > size_ - offset) {
+  if (offset < 0 || offset > size() || wanted > size() - offset) {
     return out_of_range(
-        fmt::format("'{}': expected {} bytes at {}, found a file of {} bytes", name_, wanted, offset, size_));
+        fmt::format("'{}': expected {} bytes at {}, found a file of {} bytes", name_, wanted, offset, size()));
   }
   while (!buffer.empty()) {
     const ssize_t count = ::pread(file_.get(), buffer.data(), std::min(buffer.size(), kMaxBytesPerCall), offset);
@@ -41,7 +43,7 @@ Result<void> LocalSource::read_at(std::int64_t offset, MutableByteSpan buffer) c
     if (count < 0) return errno_error(fmt::format("cannot read '{}' at {}", name_, offset), errno);
     if (count == 0) {
       return corrupt(
-          fmt::format("'{}' became shorter while it was read: expected {} bytes, found {}", name_, size_, offset));
+          fmt::format("'{}' became shorter while it was read: expected {} bytes, found {}", name_, size(), offset));
     }
     buffer = buffer.subspan(static_cast<std::size_t>(count));
     offset += count;

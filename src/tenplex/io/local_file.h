@@ -21,17 +21,18 @@ class LocalSource : public ByteSource {
   /// Takes over an open descriptor. Errors: invalid_argument if it is no regular file, io.
   static Result<std::unique_ptr<ByteSource>> adopt(FileDescriptor file, std::string name);
 
-  std::int64_t size() const override { return size_; }
+  std::int64_t size() const override { return stamp_.size_bytes; }
+  FileStamp stamp() const override { return stamp_; }
   Result<void> read_at(std::int64_t offset, MutableByteSpan buffer) const override;
   const std::string& name() const override { return name_; }
 
  private:
-  LocalSource(FileDescriptor file, std::string name, std::int64_t size)
-      : file_(std::move(file)), name_(std::move(name)), size_(size) {}
+  LocalSource(FileDescriptor file, std::string name, const FileStamp& stamp)
+      : file_(std::move(file)), name_(std::move(name)), stamp_(stamp) {}
 
   FileDescriptor file_;
   std::string name_;
-  std::int64_t size_;
+  FileStamp stamp_;
 };
 
 class LocalSink : public ByteSink {

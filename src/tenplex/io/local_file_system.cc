@@ -6,6 +6,7 @@
 #include <linux/fs.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,6 +33,26 @@ FileStatus to_status(const struct stat& status) {
   } else {
     result.kind = S_ISLNK(status.st_mode) ? FileKind::kLink : FileKind::kOther;
   }
+  return result;
+}
+
+std::int64_t clamp(unsigned long long count, unsigned long long unit) {
+  unsigned long long product = 0;
+  constexpr auto kMost = static_cast<unsigned long long>(INT64_MAX);
+  return __builtin_mul_overflow(count, unit, &product) || product > kMost ? INT64_MAX
+                                                                          : static_cast<std::int64_t>(product);
+}
+
+/// The reserve of the file system counts for root, who may use it. Totals of 0, and more free than there is in all, are
+/// how file systems say that they do not know or have no limit.
+FreeSpace to_free_space(const struct statvfs& space) {
+  const bool root = ::geteuid() == 0;
+  const auto blocks = root ? space.f_bfree : space.f_bavail;
+  const auto files = root ? space.f_ffree : space.f_favail;
+  FreeSpace result;
+  if (space.f_blocks > 0 && space.f_frsize > 0 && blocks <= space.f_blocks)
+    result.bytes = clamp(blocks, space.f_frsize);
+  if (space.f_files > 0 && files <= space.f_files) result.files = clamp(files, 1);
   return result;
 }
 
@@ -126,6 +147,20 @@ class LocalFileSystem : public FileSystem {
     struct stat status{};
     if (::lstat(path.c_str(), &status) == 0) return to_status(status);
     return errno_error(fmt::format("cannot read '{}'", path), errno);
+  }
+
+  Result<FreeSpace> free_space(const std::string& path) override {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0) return errno_error(fmt::format("cannot read '{}'", path), errno);
+    struct statvfs space{};
+    FreeSpace result;
+    if (::statvfs(path.c_str(), &space) == 0) {
+      result = to_free_space(space);
+    } else if (errno != ENOSYS && errno != EOPNOTSUPP) {
+      return errno_error(fmt::format("cannot read the free space of '{}'", path), errno);
+    }
+    result.file_system = status.st_dev;
+    return result;
   }
 
   Result<void> rename_new(const std::string& from, const std::string& to) override {

@@ -147,6 +147,14 @@ TEST_P(AnyFileSystem, ListsEntriesByName) {
   EXPECT_EQ(entries[2].status.kind, FileKind::kLink);
 }
 
+TEST_P(AnyFileSystem, GivesOneFileSystemOneNumber) {
+  ASSERT_TRUE(files_->make_folder(at("d")));
+  const auto root = files_->free_space(root_);
+  ASSERT_TRUE(root) << root.error().to_string();
+  EXPECT_EQ(files_->free_space(at("d")).value().file_system, root->file_system);
+  EXPECT_EQ(files_->free_space(at("none")).error().code(), ErrorCode::kNotFound);
+}
+
 TEST_P(AnyFileSystem, RenameKeepsAnExistingTarget) {
   write("a", "1");
   write("b", "2");

@@ -23,8 +23,10 @@ struct MemoryNode {
   std::map<std::string, std::shared_ptr<MemoryNode>> entries;  // kFolder
   std::string target;                                          // kLink
   bool locked = false;                                         // guarded by the file system's mutex, as the above
+  std::uint64_t number = 0;                                    // kFile: its inode
   mutable std::mutex content_mutex;
-  std::string content;  // kFile
+  std::string content;       // kFile
+  std::int64_t version = 0;  // kFile: writes so far; guarded by content_mutex
 };
 
 namespace {
@@ -36,9 +38,13 @@ Error no_such(const std::string& path) { return errno_error(fmt::format("cannot 
 class MemorySource : public ByteSource {
  public:
   MemorySource(std::shared_ptr<const MemoryNode> node, std::string name)
-      : node_(std::move(node)), name_(std::move(name)), size_(static_cast<std::int64_t>(node_->content.size())) {}
+      : node_(std::move(node)),
+        name_(std::move(name)),
+        size_(static_cast<std::int64_t>(node_->content.size())),
+        version_(node_->version) {}
 
   std::int64_t size() const override { return size_; }
+  FileStamp stamp() const override { return {0, node_->number, size_, version_}; }
   const std::string& name() const override { return name_; }
 
   Result<void> read_at(std::int64_t offset, MutableByteSpan buffer) const override {
@@ -60,6 +66,7 @@ class MemorySource : public ByteSource {
   std::shared_ptr<const MemoryNode> node_;
   std::string name_;
   std::int64_t size_;
+  std::int64_t version_;
 };
 
 class MemorySink : public ByteSink {
@@ -69,6 +76,7 @@ class MemorySink : public ByteSink {
   Result<void> write_at(std::int64_t offset, ByteSpan bytes) override {
     if (bytes.empty()) return {};
     const std::lock_guard lock(node_->content_mutex);
+    ++node_->version;
     const auto end = static_cast<std::size_t>(offset) + bytes.size();
     if (node_->content.size() < end) node_->content.resize(end);
     std::memcpy(node_->content.data() + offset, bytes.data(), bytes.size());
@@ -189,6 +197,7 @@ MemoryFileSystem::NodePointer MemoryFileSystem::make_folders(const std::string& 
 
 void MemoryFileSystem::put(const std::string& path, NodePointer node) {
   const std::lock_guard lock(mutex_);
+  node->number = ++last_number_;
   make_folders(parent_path(path))->entries[last_component(path)] = std::move(node);
 }
 
@@ -207,6 +216,11 @@ void MemoryFileSystem::put_link(const std::string& path, std::string target) {
   auto node = std::make_shared<MemoryNode>(FileKind::kLink);
   node->target = std::move(target);
   put(path, std::move(node));
+}
+
+void MemoryFileSystem::put_free_space(const std::string& folder, const FreeSpace& space) {
+  const std::lock_guard lock(mutex_);
+  free_spaces_.emplace_back(folder, space);
 }
 
 Result<std::string> MemoryFileSystem::content(const std::string& path) const {
@@ -246,6 +260,7 @@ Result<std::unique_ptr<ByteSink>> MemoryFileSystem::create(const std::string& pa
   const std::lock_guard lock(mutex_);
   TENPLEX_ASSIGN_OR_RETURN(const Place place, free_place_of(path));
   auto node = std::make_shared<MemoryNode>(FileKind::kFile);
+  node->number = ++last_number_;
   place.folder->entries[place.name] = node;
   return std::unique_ptr<ByteSink>(std::make_unique<MemorySink>(std::move(node), path));
 }
@@ -270,6 +285,15 @@ Result<FileStatus> MemoryFileSystem::status(const std::string& path) {
   const std::lock_guard lock(mutex_);
   TENPLEX_ASSIGN_OR_RETURN(const NodePointer node, find(path, false));
   return status_of(*node);
+}
+
+Result<FreeSpace> MemoryFileSystem::free_space(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  TENPLEX_TRY(find(path, true));
+  FreeSpace space;
+  for (const auto& [folder, said] : free_spaces_)
+    if (path == folder || path.starts_with(folder + "/")) space = said;
+  return space;
 }
 
 Result<void> MemoryFileSystem::rename_new(const std::string& from, const std::string& to) {

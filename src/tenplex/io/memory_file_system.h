@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenplex/io/file_system.h"
@@ -29,6 +30,9 @@ class MemoryFileSystem : public FileSystem {
   void put_folder(const std::string& path);
   void put_link(const std::string& path, std::string target);
 
+  /// What free_space() says from now on of the paths in `folder` and below; it is not counted down.
+  void put_free_space(const std::string& folder, const FreeSpace& space);
+
   /// The content of a file. Errors: as open().
   Result<std::string> content(const std::string& path) const;
 
@@ -41,6 +45,7 @@ class MemoryFileSystem : public FileSystem {
   Result<void> make_folder(const std::string& path) override;
   Result<std::vector<FolderEntry>> list(const std::string& folder) override;
   Result<FileStatus> status(const std::string& path) override;
+  Result<FreeSpace> free_space(const std::string& path) override;
   Result<void> rename_new(const std::string& from, const std::string& to) override;
   Result<void> exchange(const std::string& a, const std::string& b) override;
   Result<void> copy_permissions(const std::string& from, const std::string& path) override;
@@ -63,8 +68,10 @@ class MemoryFileSystem : public FileSystem {
   NodePointer make_folders(const std::string& path);
   void put(const std::string& path, NodePointer node);
 
-  mutable std::mutex mutex_;  // guards the tree; each file's content has its own
+  mutable std::mutex mutex_;  // guards the tree and what is below; each file's content has its own
   NodePointer root_;
+  std::uint64_t last_number_ = 0;
+  std::vector<std::pair<std::string, FreeSpace>> free_spaces_;  // by folder
 };
 
 }  // namespace tenplex

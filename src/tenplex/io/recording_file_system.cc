@@ -16,6 +16,7 @@ class RecordingSource : public ByteSource {
       : files_(files), base_(std::move(base)) {}
 
   std::int64_t size() const override { return base_->size(); }
+  FileStamp stamp() const override { return base_->stamp(); }
   const std::string& name() const override { return base_->name(); }
   Result<void> read_at(std::int64_t offset, MutableByteSpan buffer) const override {
     TENPLEX_TRY(files_.count_call(name()));
@@ -125,6 +126,11 @@ Result<std::vector<FolderEntry>> RecordingFileSystem::list(const std::string& fo
 Result<FileStatus> RecordingFileSystem::status(const std::string& path) {
   TENPLEX_TRY(count_call(path));
   return base_.status(path);
+}
+
+Result<FreeSpace> RecordingFileSystem::free_space(const std::string& path) {
+  TENPLEX_TRY(count_call(path));
+  return base_.free_space(path);
 }
 
 Result<void> RecordingFileSystem::rename_new(const std::string& from, const std::string& to) {

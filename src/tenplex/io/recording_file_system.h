@@ -63,6 +63,7 @@ class RecordingFileSystem : public FileSystem {
   Result<void> make_folder(const std::string& path) override;
   Result<std::vector<FolderEntry>> list(const std::string& folder) override;
   Result<FileStatus> status(const std::string& path) override;
+  Result<FreeSpace> free_space(const std::string& path) override;
   Result<void> rename_new(const std::string& from, const std::string& to) override;
   Result<void> exchange(const std::string& a, const std::string& b) override;
   Result<void> copy_permissions(const std::string& from, const std::string& path) override;

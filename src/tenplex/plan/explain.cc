@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tenplex/base/bytes.h"
+#include "tenplex/base/counted.h"
 #include "tenplex/base/printable.h"
 
 namespace tenplex {
@@ -121,16 +122,11 @@ Json workers_json(const Plan& plan, const PlanReport& report, const Topology& to
   return json;
 }
 
-std::string counted(std::size_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::string what_text(const Plan& plan, const PlanInput& input) {
   return fmt::format("{}, {} → {} on {}", counted(input.target->tensors().size(), "tensor"),
-                     counted(static_cast<std::size_t>(input.source->device_count()), "device"),
-                     counted(static_cast<std::size_t>(input.target->device_count()), "device"),
+                     counted(input.source->device_count(), "device"), counted(input.target->device_count(), "device"),
                      counted(plan.parts.size(), "worker"));
 }
 

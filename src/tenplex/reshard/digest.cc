@@ -67,6 +67,7 @@ Result<std::vector<Digest>> digest_tensors(const CheckpointReader& checkpoint, c
       add_window));
   std::int64_t bytes_read = 0;
   TENPLEX_TRY(ledger.complete_small_gaps(&bytes_read));
+  TENPLEX_TRY(checkpoint.check_unchanged());
   std::vector<Digest> digests;
   digests.reserve(tensors.size());
   for (std::size_t t = 0; t < tensors.size(); ++t)

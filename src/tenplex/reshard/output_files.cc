@@ -248,6 +248,13 @@ Result<void> OutputFiles::write_segments(const OutputFile& file, std::int32_t in
       offset += segment.size_bytes;
       continue;
     }
+    if (bytes.size() >= kLiteralBlockBytes) {  // on its own, without a copy
+      TENPLEX_TRY(flush());
+      bytes_written_ += segment.size_bytes;
+      TENPLEX_TRY(sink.write_at(offset, as_bytes(bytes)));
+      offset += segment.size_bytes;
+      continue;
+    }
     if (block_offset + static_cast<std::int64_t>(block.size()) != offset || block.size() > kLiteralBlockBytes) {
       TENPLEX_TRY(flush());
     }

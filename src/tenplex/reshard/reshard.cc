@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/copy/convert.h"
 #include "tenplex/io/added_files.h"
 #include "tenplex/io/commit.h"
 #include "tenplex/io/memory_budget.h"
 #include "tenplex/reshard/alias_check.h"
 #include "tenplex/reshard/round.h"
+#include "tenplex/reshard/space_check.h"
 #include "tenplex/reshard/verify.h"
 
 namespace tenplex {
@@ -38,8 +40,8 @@ class Clock {
 
 Result<void> check_tensors(const CheckpointInfo& source, const Collection& target, bool cast) {
   if (source.tensors.size() != target.tensors().size()) {
-    return invalid_argument(
-        fmt::format("the target has {} tensors, the source {}", target.tensors().size(), source.tensors.size()));
+    return invalid_argument(fmt::format("the target has {}, the source {}", counted(target.tensors().size(), "tensor"),
+                                        source.tensors.size()));
   }
   for (std::size_t t = 0; t < source.tensors.size(); ++t) {
     const TensorInfo& from = source.tensors[t];
@@ -123,8 +125,8 @@ Result<void> verify_target(const CheckpointReader& source, const std::string& pa
   if (!report.differences.empty()) {
     const TensorDifference& first = report.differences.front();
     const TensorInfo& tensor = first.kind == TensorDifference::Kind::kOnlyInSecond ? first.second : first.first;
-    return corrupt(fmt::format("the written target differs from the source in {} tensors, first '{}'",
-                               report.differences.size(), tensor.name));
+    return corrupt(fmt::format("the written target differs from the source in {}, first '{}'",
+                               counted(report.differences.size(), "tensor"), tensor.name));
   }
   if (!report.object_differences.empty()) {
     return corrupt(fmt::format("the written target differs from the source: {}", report.object_differences.front()));
@@ -151,12 +153,15 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
   TENPLEX_TRY(check_extra_files(source.info(), request.keep_all_files));
   TENPLEX_TRY(check_tensors(source.info(), target, options.cast));
   TENPLEX_ASSIGN_OR_RETURN(const OutputPlan plan, writer.prepare(request));
+  if (plan.single_file && path.ends_with('/'))
+    return invalid_argument(fmt::format("'{}' names a folder, and the target is one file: leave the '/' out", path));
   TENPLEX_ASSIGN_OR_RETURN(const OutputLayout layout, OutputLayout::build(plan, target, writer));
   report.tensors = static_cast<std::int64_t>(source.info().tensors.size());
   report.bytes_needed = total_bytes(source.info().tensors);
 
   TENPLEX_ASSIGN_OR_RETURN(const auto commit,
                            AtomicTarget::begin(files, path, {plan.single_file, options.overwrite, options.sync}));
+  TENPLEX_TRY(check_space(files, plan, path, request.objects_folder));
   AddedFiles objects(files, request.objects_folder);
   TENPLEX_ASSIGN_OR_RETURN(const auto output, OutputFiles::create(*commit, objects, plan, layout, writer, source));
   report.plan_seconds = clock.lap();
@@ -191,6 +196,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
     report.verified = true;
     report.verify_seconds = clock.lap();
   }
+  TENPLEX_TRY(source.check_unchanged());
   TENPLEX_TRY(progress.check());
   TENPLEX_TRY(commit->commit());
   objects.keep();

@@ -58,8 +58,10 @@ struct ReshardReport {
 /// Phases of `progress`: "write", "sync", "verify". Requires: request.source is source.info(), request.target is
 /// `target`.
 /// Errors: already_exists; corrupt, naming file and tensor, when a CRC does not match or two stored copies of the same
-/// elements differ; invalid_argument when the source lacks elements, or dtypes differ without `cast`; unsupported from
-/// the writer; resource_exhausted when the disk is full; cancelled; io.
+/// elements differ, or a file of the source changed meanwhile; invalid_argument when the source lacks elements, or
+/// dtypes differ without `cast`, or `path` ends with '/' and the target is one file; unsupported from the writer;
+/// resource_exhausted when the target does not fit on the disk, before anything is written, and when the disk becomes
+/// full meanwhile; cancelled; io.
 Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& target, CheckpointWriter& writer,
                               const WriteRequest& request, FileSystem& files, const std::string& path,
                               const ReshardOptions& options, Executor& executor, Progress& progress);

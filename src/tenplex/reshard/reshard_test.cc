@@ -574,6 +574,43 @@ TEST(Reshard, AnErrorAtAnyCallLeavesTheOldTarget) {
   }
 }
 
+TEST(Reshard, RefusesASourceThatChangedMeanwhile) {
+  const TensorInfo info{"w", DType::kFloat32, {8, 6}};
+  const ListedCollection one(1, {cut(info, 0, 1)});
+  Engine engine;
+  engine.memory_.put_file("/out/target", "old");
+  const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", one, {random_bytes(192, 1)});
+  reader->changed_ = true;
+  RawWriter writer;
+  ReshardOptions options;
+  options.overwrite = true;
+  EXPECT_EQ(engine.run(*reader, one, writer, options).error().to_string(), "it changed");
+  EXPECT_EQ(engine.memory_.content("/out/target").value(), "old");
+  EXPECT_EQ(engine.memory_.list("/out").value().size(), 1U);
+}
+
+// 205 bytes: 5 + 192 + 4 in the data file, 4 in the manifest.
+TEST(Reshard, RefusesATargetThatDoesNotFitBeforeItWritesAByte) {
+  const TensorInfo info{"w", DType::kFloat32, {8, 6}};
+  const ListedCollection one(1, {cut(info, 0, 1)});
+  for (const std::int64_t free_bytes : {204, 205}) {
+    Engine engine;
+    engine.memory_.put_file("/out/target", std::string(1000, 'o'));  // stays until the end: not free
+    engine.memory_.put_free_space("/out", {1, free_bytes, {}});
+    const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", one, {random_bytes(192, 1)});
+    RawWriter writer;
+    ReshardOptions options;
+    options.overwrite = true;
+    const auto report = engine.run(*reader, one, writer, options);
+    EXPECT_EQ(report.has_value(), free_bytes == 205);
+    EXPECT_EQ(engine.files_.bytes_written(), free_bytes == 205 ? 205 : 0);
+    EXPECT_EQ(engine.memory_.list("/out").value().size(), 1U);
+    if (report) continue;
+    EXPECT_EQ(report.error().code(), ErrorCode::kResourceExhausted);
+    EXPECT_EQ(engine.memory_.content("/out/target").value(), std::string(1000, 'o'));
+  }
+}
+
 TEST(Reshard, AFullDiskLeavesNothing) {
   const TensorInfo info{"w", DType::kFloat32, {8, 6}};
   const ListedCollection one(1, {cut(info, 0, 1)});

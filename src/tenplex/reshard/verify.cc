@@ -234,6 +234,8 @@ Result<VerifyReport> verify(const CheckpointReader& first, const CheckpointReade
   report.bytes_read = a.reader.bytes_read() + b.reader.bytes_read();
   TENPLEX_TRY(a.ledger.complete_small_gaps(&report.bytes_read));
   TENPLEX_TRY(b.ledger.complete_small_gaps(&report.bytes_read));
+  TENPLEX_TRY(first.check_unchanged());
+  TENPLEX_TRY(second.check_unchanged());
   report.objects_compared = compare_objects(first.info().state, second.info().state, &report.object_differences);
   return report;
 }

@@ -61,6 +61,20 @@ TEST_F(Verify, EqualWhateverTheCut) {
   EXPECT_EQ(report.bytes_read, 2 * size_bytes(info));
 }
 
+TEST_F(Verify, RefusesCheckpointsThatChangedMeanwhile) {
+  const TensorInfo info{"w", DType::kFloat32, {4, 3}};
+  const std::string content = random_bytes(size_bytes(info), 5);
+  const auto a = put("/a", ListedCollection(2, {rows(info, 2)}), {content});
+  const auto b = put("/b", ListedCollection(1, {rows(info, 1)}), {content});
+  b->changed_ = true;
+  Progress progress;
+  const VerifyOptions options{.max_memory_bytes = 1 << 20};
+  EXPECT_EQ(verify(*a, *b, options, executor_, progress).error().to_string(), "it changed");
+  EXPECT_EQ(verify(*b, *a, options, executor_, progress).error().to_string(), "it changed");
+  const DigestOptions digesting{.max_memory_bytes = 1 << 20};
+  EXPECT_EQ(digest_tensors(*b, digesting, executor_, progress).error().to_string(), "it changed");
+}
+
 TEST_F(Verify, NamesTheFirstElementThatDiffers) {
   const TensorInfo info{"w", DType::kFloat32, {4, 3}};
   std::vector<float> values(12, 1.5F);

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/base/freed_memory.h"
 #include "tenplex/formats/dcp/catalog.h"
 #include "tenplex/formats/dcp/dcp_format.h"
@@ -119,8 +120,8 @@ Result<void> DcpReader::load() {
   if (!catalog) return std::move(catalog).error();
   tables->forget_chunks();
   info_.format = "dcp";
-  info_.detail = fmt::format("PyTorch Distributed Checkpoint{}{}, {} data files", tables->version.empty() ? "" : " ",
-                             tables->version, catalog->files.size());
+  info_.detail = fmt::format("PyTorch Distributed Checkpoint{}{}, {}", tables->version.empty() ? "" : " ",
+                             tables->version, counted(catalog->files.size(), "data file"));
   info_.device_count = std::max(side_.device_count, catalog->device_count);
   info_.problems = tables->problems;
   StateInput input{*tables, *catalog, pool_, side_, options_.max_metadata_bytes};

@@ -58,7 +58,7 @@ class DcpWriter final : public CheckpointWriter {
   // The archives of tensors of one dtype and shape.
   struct Kind {
     ZipLayout zip;
-    std::string head;  // its first part
+    std::string head;  // its first part; of tensors only
   };
   using SharedKind = std::shared_ptr<const Kind>;  // by the list of kinds and calls in progress
   static SharedKind make_kind(ZipLayout zip);
@@ -66,6 +66,11 @@ class DcpWriter final : public CheckpointWriter {
   Result<SharedKind> add_kind(std::uint32_t item);
   Result<OutputFile> lay_out_file(std::size_t file);
   Result<Segment> data_segment(std::uint32_t item, std::size_t number);
+  struct ArchivePart {
+    std::string bytes;
+    bool is_last = false;
+  };
+  Result<ArchivePart> make_part(std::uint32_t item, std::uint32_t part, std::span<const std::uint32_t> data_crcs) const;
   Result<std::string> make_literal(std::size_t file, std::size_t segment, std::span<const std::uint32_t> crcs) const;
   Result<void> add_side_files(const WriteRequest& request, OutputPlan* plan);
   OutputFile manifest() const;
@@ -95,7 +100,7 @@ Result<DcpWriter::SharedKind> DcpWriter::kind_of(std::uint32_t item) const {
   const OutputLeaf& leaf = leaf_of(item);
   if (!leaf.is_tensor) {
     TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
-    return make_kind(std::move(object.zip));
+    return std::make_shared<const Kind>(Kind{std::move(object.zip), {}});
   }
   SubTensor scratch;
   const Box box = output_.items.box_of(leaf, output_.items.items[item], &scratch);
@@ -159,13 +164,26 @@ Result<OutputFile> DcpWriter::lay_out_file(std::size_t file) {
         starts.push_back({number, part});
         continue;
       }
-      if (literal.size_bytes >= kLiteralBytes) end_literal();
+      if (literal.size_bytes >= kLiteralBytes || zip.part_size(part) >= kLiteralBytes) end_literal();
       if (literal.size_bytes == 0) starts.push_back({number, part});
       literal.size_bytes += zip.part_size(part);
     }
   }
   end_literal();
   return out;
+}
+
+// Part `part` of an item's archive.
+Result<DcpWriter::ArchivePart> DcpWriter::make_part(std::uint32_t item, std::uint32_t part,
+                                                    std::span<const std::uint32_t> data_crcs) const {
+  if (leaf_of(item).is_tensor) {
+    TENPLEX_ASSIGN_OR_RETURN(const SharedKind kind, kind_of(item));
+    return ArchivePart{part == 0 ? kind->head : kind->zip.literal(part, data_crcs), part + 1 == kind->zip.part_count()};
+  }
+  TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
+  ZipLayout& zip = object.zip;
+  return ArchivePart{part == 0 ? zip.first_literal(zip.take_pickle()) : zip.literal(part, data_crcs),
+                     part + 1 == zip.part_count()};
 }
 
 Result<std::string> DcpWriter::make_literal(std::size_t file, std::size_t segment,
@@ -177,14 +195,17 @@ Result<std::string> DcpWriter::make_literal(std::size_t file, std::size_t segmen
       segment + 1 < starts.size() ? starts[segment + 1] : Start{static_cast<std::uint32_t>(items.size()), 0};
   std::string out;
   while (at.item < end.item || (at.item == end.item && at.part < end.part)) {
-    TENPLEX_ASSIGN_OR_RETURN(const SharedKind kind, kind_of(items[at.item]));
-    const ZipLayout& zip = kind->zip;
     // Data parts of this archive that lie before: the last ones before this segment, every second one.
     const std::size_t before = at.part / 2;
     std::vector<std::uint32_t> data_crcs(before);
     for (std::size_t i = 0; i < before; ++i) data_crcs[i] = crcs[segment - 1 - 2 * (before - 1 - i)];
-    out += at.part == 0 ? kind->head : zip.literal(at.part, data_crcs);
-    at = at.part + 1 == zip.part_count() ? Start{at.item + 1, 0} : Start{at.item, at.part + 1};
+    TENPLEX_ASSIGN_OR_RETURN(ArchivePart part, make_part(items[at.item], at.part, data_crcs));
+    if (out.empty()) {
+      out = std::move(part.bytes);
+    } else {
+      out += part.bytes;
+    }
+    at = part.is_last ? Start{at.item + 1, 0} : Start{at.item, at.part + 1};
     if (at.part % 2 == 1) break;
   }
   return out;

@@ -86,7 +86,8 @@ struct SkeletonLeaf {
 Result<NodeId> restore_skeleton(const SideFile& side, std::span<const TensorInfo> tensors,
                                 std::span<const SkeletonLeaf> leaves, StateGraph* graph);
 
-/// Appends all nodes of `from` to `*graph`; node i becomes the returned id + i. Views are kept as they are.
-NodeId graft(const StateGraph& from, StateGraph* graph);
+/// Moves all nodes of `from` to `*graph`; node i becomes the returned id + i. Views are kept as they are, in `from`
+/// too.
+NodeId graft(StateGraph&& from, StateGraph* graph);
 
 }  // namespace tenplex::dcp

@@ -163,7 +163,7 @@ std::vector<std::string> repeated_names(const LeafList& leaves) {
 
 bool is_plain_tree(const CheckpointInfo& info) { return PlainTree(info).run(); }
 
-NodeId graft(const StateGraph& from, StateGraph* graph) {
+NodeId graft(StateGraph&& from, StateGraph* graph) {
   const auto base = static_cast<NodeId>(graph->size());
   const auto shifted = [&](NodeId id) { return id == kNoNode ? kNoNode : id + base; };
   const auto all = [&](std::vector<NodeId> ids) {
@@ -184,7 +184,7 @@ NodeId graft(const StateGraph& from, StateGraph* graph) {
       parts.dict_items = all(std::move(parts.dict_items));
       graph->add_object(std::move(parts));
     } else {
-      Node node = from[id];
+      Node node = std::move(from[id]);
       node.children = all(std::move(node.children));
       graph->add(std::move(node));
     }
@@ -246,11 +246,11 @@ Result<NodeId> restore_skeleton(const SideFile& side, std::span<const TensorInfo
   for (const InnerView& inner : side.inner_views)
     source.first_unnamed_storage = std::max(source.first_unnamed_storage, inner.view.storage + 1);
   JsonReader json(side.side.state_json);
-  TENPLEX_ASSIGN_OR_RETURN(const StateGraph skeleton, decode_state(json, source));
+  TENPLEX_ASSIGN_OR_RETURN(StateGraph skeleton, decode_state(json, source));
   if (skeleton.root == kNoNode) return corrupt("the state has no root");
   std::unordered_map<std::string_view, NodeId> node_of;
   for (const SkeletonLeaf& leaf : leaves) node_of.emplace(leaf.name, leaf.node);
-  const NodeId base = graft(skeleton, graph);
+  const NodeId base = graft(std::move(skeleton), graph);
   // Placeholders give way to what they stand for.
   std::unordered_map<NodeId, NodeId> replaced;
   for (NodeId id = base; id < graph->size(); ++id) {

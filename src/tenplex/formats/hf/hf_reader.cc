@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "tenplex/base/checked.h"
+#include "tenplex/base/counted.h"
 #include "tenplex/formats/hf/hf_folder.h"
 #include "tenplex/formats/hf/hf_index.h"
 #include "tenplex/formats/member_file.h"
@@ -32,7 +33,7 @@ class ModelFolder {
     if (!folder.index.empty()) TENPLEX_TRY(read_index(folder.index, &weights));
     CheckpointInfo& info = reader_->mutable_info();
     info.format = "hf";
-    info.detail = fmt::format("Hugging Face model, {} file{}", weights.size(), weights.size() == 1 ? "" : "s");
+    info.detail = fmt::format("Hugging Face model, {}", counted(weights.size(), "file"));
     info.problems = std::move(folder.problems);
     for (const std::string& name : weights) TENPLEX_TRY(add_file(name));
     if (index_) TENPLEX_TRY(check_index());

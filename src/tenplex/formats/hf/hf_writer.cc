@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/formats/hf/hf_index.h"
 #include "tenplex/formats/manifest/side_data.h"
 #include "tenplex/formats/safetensors/side_metadata.h"
@@ -60,8 +61,8 @@ Result<void> check_only_tensors(const StateGraph& graph) {
 
 Result<void> check_whole(const Collection& target) {
   if (target.device_count() == 1 && safetensors::all_whole(target)) return {};
-  return unsupported(fmt::format("hf holds whole tensors only, and the target is cut over {} device{}",
-                                 target.device_count(), target.device_count() == 1 ? "" : "s"));
+  return unsupported(fmt::format("hf holds whole tensors only, and the target is cut over {}",
+                                 counted(target.device_count(), "device")));
 }
 
 }  // namespace

@@ -2,9 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/formats/pickle/pickle_document.h"
 
+#include <string>
+#include <vector>
+
 #include "tenplex/base/check.h"
 
 namespace tenplex {
+namespace {
+
+constexpr std::size_t kLargeText = 64 << 10;
+
+}  // namespace
+
 PickleDocument::PickleDocument() {
   atoms_.push_back({});
   for (const std::uint32_t value : {0U, 1U}) atoms_.push_back({nullptr, value, NodeKind::kBool});
@@ -73,7 +82,32 @@ NodeId PickleDocument::find(NodeId dict, std::string_view key) const {
   return kNoNode;
 }
 
+// What no node leads to stays as a number; a large text is given back: bytes of protocol 2 are made of one.
+void PickleDocument::drop_unused_texts() {
+  const auto size = static_cast<NodeId>(graph_.size());
+  const auto is_large = [&](NodeId id) { return graph_[id].text.size() >= kLargeText; };
+  bool any = false;
+  for (NodeId id = 0; id < size; ++id) any = any || is_large(id);
+  if (!any) return;
+  std::vector<bool> used(size, false);
+  std::vector<NodeId> todo;
+  const auto visit = [&](NodeId id) {
+    if (id >= size || used[id]) return;  // tokens and atoms have larger numbers
+    used[id] = true;
+    todo.push_back(id);
+  };
+  visit(graph_.root);
+  while (!todo.empty()) {
+    const NodeId id = todo.back();
+    todo.pop_back();
+    graph_.for_each_edge(id, visit);
+  }
+  for (NodeId id = 0; id < size; ++id)
+    if (!used[id] && is_large(id)) std::string().swap(graph_[id].text);
+}
+
 Result<StateGraph> PickleDocument::into_graph() && {
+  drop_unused_texts();
   const auto first = static_cast<NodeId>(graph_.size());
   std::vector<NodeId> new_ids(atoms_.size(), kNoNode);
   std::vector<NodeId> used;

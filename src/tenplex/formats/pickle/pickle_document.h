@@ -103,6 +103,7 @@ class PickleDocument {
 
   const Atom& atom(NodeId id) const { return atoms_[id - kFirstAtom]; }
   std::optional<std::string_view> text_of(NodeKind kind, NodeId id) const;
+  void drop_unused_texts();
   Node node_of(NodeId atom) const;
   const TextTable& table(NodeKind kind) const { return kind == NodeKind::kGlobal ? globals_ : strings_; }
   NodeId find_atom(NodeKind kind, std::uint32_t hash, std::string_view text) const;

@@ -38,15 +38,25 @@ Result<std::string_view> PickleInput::take_beyond(std::uint64_t count) {
     while (available() < count) TENPLEX_TRY(refill());
     return take(count);
   }
-  large_.assign(count, '\0');
+  TENPLEX_ASSIGN_OR_RETURN(large_, take_string(count));
+  return std::string_view(large_);
+}
+
+Result<std::string> PickleInput::take_string(std::uint64_t count) {
+  if (available() >= count || count <= static_cast<std::uint64_t>(kWindowBytes)) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::string_view bytes, take(count));
+    return std::string(bytes);
+  }
+  if (count > static_cast<std::uint64_t>(remaining())) return truncated(size_);
+  std::string bytes(count, '\0');
   const std::size_t here = available();
-  window_.copy(large_.data(), here, cursor_);
+  window_.copy(bytes.data(), here, cursor_);
   TENPLEX_TRY(source_->read_at(offset_ + position() + static_cast<std::int64_t>(here),
-                               std::as_writable_bytes(std::span(large_).subspan(here))));
+                               std::as_writable_bytes(std::span(bytes).subspan(here))));
   window_begin_ = position() + static_cast<std::int64_t>(count);
   window_ = {};
   cursor_ = 0;
-  return std::string_view(large_);
+  return bytes;
 }
 
 Result<std::string> PickleInput::take_line() {

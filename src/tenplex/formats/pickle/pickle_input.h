@@ -40,6 +40,8 @@ class PickleInput {
     cursor_ += count;
     return window_.substr(cursor_ - count, count);
   }
+  /// The same as a string of its own. Errors: as take().
+  Result<std::string> take_string(std::uint64_t count);
   /// Bytes up to the next newline, which is taken too. Errors: corrupt at the end, io.
   Result<std::string> take_line();
   /// Little-endian unsigned integer of `bytes` (1 to 8) bytes. Errors: corrupt at the end, io.

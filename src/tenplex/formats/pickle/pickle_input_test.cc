@@ -39,6 +39,21 @@ TEST(PickleInput, GivesTheBytesOfAFileWhateverTheWindow) {
   EXPECT_FALSE(input.take_byte());
 }
 
+TEST(PickleInput, GivesStringsAsItGivesViews) {
+  const std::string bytes = numbers();
+  MemoryFileSystem files;
+  files.put_file("/f", "head" + bytes + "tail");
+  const auto source = files.open("/f").value();
+  PickleInput input(*source, 4, static_cast<std::int64_t>(bytes.size()));
+  std::size_t at = 0;
+  for (const std::size_t count : {5U, 300'000U, 262'144U, 0U, 400'000U}) {
+    ASSERT_TRUE(input.take_string(count).value() == bytes.substr(at, count)) << count;
+    at += count;
+    EXPECT_EQ(*input.take_byte(), bytes[at++]);
+  }
+  EXPECT_EQ(input.take_string(bytes.size()).error().code(), ErrorCode::kCorrupt);
+}
+
 TEST(PickleInput, RefusesMoreBytesThanThereAre) {
   MemoryFileSystem files;
   files.put_file("/f", "abcdef");

@@ -96,6 +96,7 @@ class PickleMachine {
   Result<void> push_int(std::int64_t value);
   Result<void> push_children(NodeKind kind, std::span<const NodeId> children);
   Result<void> push_text(NodeKind kind, std::string_view text);
+  Result<void> push_own_text(NodeKind kind, std::string text);  // as a node
   Result<void> push_fixed(std::size_t atom) {
     stack_.push_back(document_.fixed_atom(atom));  // no hook is of these
     return {};

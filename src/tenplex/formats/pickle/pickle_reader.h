@@ -79,6 +79,8 @@ struct PickleOptions {
   std::vector<PickleHook> hooks;
   /// Turns a persistent id (any node) into the node that it stands for. Without it, persistent ids are unsupported.
   std::function<Result<NodeId>(PickleDocument& document, NodeId id)> persistent_id;
+  /// Text of more bytes is no atom but a node of its own, which into_graph() need not copy.
+  std::size_t max_atom_text = SIZE_MAX;
 };
 
 /// Reads the pickle at [offset, offset + size) through a small window; bytes after STOP are left alone.

@@ -147,6 +147,43 @@ TEST(PickleReader, KeepsBytesOfOneTextOverAndOverSmall) {
   EXPECT_GE(bytes, 65536U);  // the first one is bytes
 }
 
+// A list of the latin1 bytes of a large text and, if `used`, the text itself.
+std::string large_pickle(const std::string& text, bool used) {
+  const std::string size = {static_cast<char>(text.size() & 0xff), static_cast<char>((text.size() >> 8) & 0xff),
+                            static_cast<char>(text.size() >> 16), '\0'};
+  return "\x80\x02](c_codecs\nencode\nX"s + size + text + "q\1X\6\0\0\0latin1q\2\x86R"s + (used ? "h\1e."s : "e."s);
+}
+
+TEST(PickleReader, KeepsLargeTextApartAndOnlyWhereItIsUsed) {
+  const std::string text(70'000, 'a');
+  PickleOptions options;
+  options.max_atom_text = 65'536;
+  for (const bool used : {false, true}) {
+    const std::string pickle = large_pickle(text, used);
+    auto document = read_pickle(as_bytes(pickle), options);
+    ASSERT_TRUE(document) << document.error().to_string();
+    const auto graph = std::move(*document).into_graph().value();
+    const Node& list = graph[graph.root];
+    ASSERT_EQ(list.children.size(), used ? 2U : 1U);
+    EXPECT_EQ(graph[list.children[0]].kind, NodeKind::kBytes);
+    EXPECT_EQ(graph[list.children[0]].text, text);
+    if (used) {
+      EXPECT_EQ(graph[list.children[1]].kind, NodeKind::kString);
+      EXPECT_EQ(graph[list.children[1]].text, text);
+    }
+    std::size_t bytes = 0;
+    for (NodeId id = 0; id < graph.size(); ++id) bytes += graph[id].text.size();
+    EXPECT_LT(bytes, (used ? 2 : 1) * text.size() + 100);
+  }
+}
+
+TEST(PickleReader, RefusesLargeTextThatIsNoUtf8) {
+  PickleOptions options;
+  options.max_atom_text = 10;
+  const std::string pickle = "\x80\x02X\x0c\0\0\0"s + std::string(11, 'a') + "\xff."s;
+  EXPECT_THAT(read_pickle(as_bytes(pickle), options).error().to_string(), HasSubstr("not UTF-8"));
+}
+
 TEST(PickleReader, RefusesGlobalsWithAnEmptyPartInTheirName) {
   EXPECT_TRUE(read("cm\nA.B\n."));
   for (const std::string name : {".A", "A.", "A..B", "."})

@@ -125,15 +125,19 @@ bool is_pickle_utf8(std::string_view bytes) {
   return true;
 }
 
-std::string utf8_of_latin1(std::string_view bytes) {
-  std::string text;
-  text.reserve(bytes.size());
-  for (const char byte : bytes) append_utf8(text, static_cast<unsigned char>(byte));
-  return text;
+std::size_t utf8_size_of_latin1(std::string_view bytes) {
+  const auto high = [](char byte) { return (static_cast<unsigned char>(byte) & 0x80U) != 0; };
+  return bytes.size() + static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), high));
+}
+
+void append_utf8_of_latin1(std::string_view bytes, std::string* text) {
+  for (const char byte : bytes) append_utf8(*text, static_cast<unsigned char>(byte));
 }
 
 std::optional<std::string> latin1_of_utf8(std::string_view text) {
+  const auto starts = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; };
   std::string bytes;
+  bytes.reserve(static_cast<std::size_t>(std::count_if(text.begin(), text.end(), starts)));
   for (std::size_t index = 0; index < text.size(); ++index) {
     const unsigned lead = byte_at(text, index);
     if (lead < 0x80) {

@@ -18,7 +18,8 @@ namespace tenplex {
 bool is_pickle_utf8(std::string_view bytes);
 
 /// Latin-1 to UTF-8, and back (nothing if a character lies above U+00FF).
-std::string utf8_of_latin1(std::string_view bytes);
+void append_utf8_of_latin1(std::string_view bytes, std::string* text);
+std::size_t utf8_size_of_latin1(std::string_view bytes);
 std::optional<std::string> latin1_of_utf8(std::string_view text);
 
 /// The raw-unicode-escape of opcode UNICODE, as UTF-8.

@@ -68,18 +68,23 @@ Result<void> PickleMachine::push_children(NodeKind kind, std::span<const NodeId>
   return push(id);
 }
 
+Result<void> PickleMachine::push_own_text(NodeKind kind, std::string text) {
+  if (kind == NodeKind::kString && !is_pickle_utf8(text)) return corrupt("text is not UTF-8");
+  Node node;
+  node.kind = kind;
+  node.text = std::move(text);
+  return push_node(std::move(node));
+}
+
 Result<void> PickleMachine::push_text(NodeKind kind, std::string_view text) {
-  if (kind == NodeKind::kString) {
+  if (kind == NodeKind::kString && text.size() <= options_.max_atom_text) {
     const std::uint32_t hash = document_.table(kind).hash(text);
     if (const NodeId known = document_.find_atom(kind, hash, text); known != kNoNode) return push(known);
     if (text.size() > kMaxAtomText) return unsupported("a text of 4 GiB or more");
     if (!is_pickle_utf8(text)) return corrupt("text is not UTF-8");
     return push(document_.add_atom(kind, hash, text));
   }
-  Node node;
-  node.kind = kind;
-  node.text = text;
-  return push_node(std::move(node));
+  return push_own_text(kind, std::string(text));
 }
 
 // ── numbers and text ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -154,6 +159,10 @@ Result<void> PickleMachine::text_opcode(char code) {
     }
   }
   TENPLEX_ASSIGN_OR_RETURN(const std::uint64_t size, input_.take_unsigned(size_bytes));
+  if (code != 'U' && code != 'T' && (kind != NodeKind::kString || size > options_.max_atom_text)) {
+    TENPLEX_ASSIGN_OR_RETURN(std::string own, input_.take_string(size));
+    return push_own_text(kind, std::move(own));
+  }
   TENPLEX_ASSIGN_OR_RETURN(const std::string_view text, input_.take(size));
   // Python 2 strings may be anything; torch reads them as UTF-8.
   if ((code == 'U' || code == 'T') && !is_pickle_utf8(text)) kind = NodeKind::kBytes;

@@ -72,16 +72,20 @@ void PickleWriter::real(double value) {
   little_endian(__builtin_bswap64(std::bit_cast<std::uint64_t>(value)), 8);
 }
 
-void PickleWriter::unicode(std::string_view value) {
-  if (protocol_ >= 4 && value.size() < 256) {
-    op_with('\x8c', value.size(), 1);
-  } else if (value.size() <= 0xffffffff) {
+void PickleWriter::begin_unicode(std::size_t size_bytes) {
+  if (protocol_ >= 4 && size_bytes < 256) {
+    op_with('\x8c', size_bytes, 1);
+  } else if (size_bytes <= 0xffffffff) {
     op('X');
-    little_endian(value.size(), 4);
+    little_endian(size_bytes, 4);
   } else {
     op('\x8d');
-    little_endian(value.size(), 8);
+    little_endian(size_bytes, 8);
   }
+}
+
+void PickleWriter::unicode(std::string_view value) {
+  begin_unicode(value.size());
   out_ += value;
 }
 
@@ -107,7 +111,8 @@ void PickleWriter::bytes_value(std::string_view value) {
     reduce();
   } else {
     global("_codecs", "encode");
-    text_once(utf8_of_latin1(value));
+    begin_unicode(utf8_size_of_latin1(value));
+    append_utf8_of_latin1(value, &out_);
     text("latin1");
     tuple(2);
     reduce();
@@ -167,6 +172,9 @@ void PickleWriter::get(std::uint32_t index) { index < 256 ? op_with('h', index, 
 namespace {
 
 constexpr std::size_t kBatch = 1000;  // as Python: items per APPENDS or SETITEMS
+constexpr std::size_t kLargeText = 64 << 10;
+constexpr std::size_t kRoomAround = 16 << 10;  // for what an archive puts around the pickle
+constexpr std::size_t kOtherBytes = 256;  // more than a node without large text takes; untouched memory costs nothing
 
 class GraphWriter {
  public:
@@ -259,6 +267,27 @@ class GraphWriter {
   std::unordered_map<NodeId, int> entered_;
   std::unordered_map<std::uint32_t, NodeId> first_of_object_;
 };
+
+/// Bytes that the large texts below a node take in its pickle.
+std::size_t large_text_bytes(const StateGraph& graph, NodeId root, int protocol) {
+  std::size_t bytes = 0;
+  std::vector<bool> seen(graph.size(), false);
+  std::vector<NodeId> todo{root};
+  seen[root] = true;
+  while (!todo.empty()) {
+    const NodeId id = todo.back();
+    todo.pop_back();
+    const Node& node = graph[id];
+    const bool as_text = protocol < 4 && (node.kind == NodeKind::kBytes || node.kind == NodeKind::kByteArray);
+    if (node.text.size() >= kLargeText) bytes += as_text ? utf8_size_of_latin1(node.text) : node.text.size();
+    graph.for_each_edge(id, [&](NodeId edge) {
+      if (edge == kNoNode || seen[edge]) return;
+      seen[edge] = true;
+      todo.push_back(edge);
+    });
+  }
+  return bytes;
+}
 
 void GraphWriter::write_global(const Node& node) {
   const std::size_t split = node.text.find('\n');
@@ -457,6 +486,8 @@ Result<void> write_node(PickleWriter& writer, const StateGraph& graph, NodeId no
 
 Result<std::string> write_pickle(const StateGraph& graph, NodeId node, const PickleWriteOptions& options) {
   PickleWriter writer(options.protocol);
+  if (const std::size_t large = large_text_bytes(graph, node, options.protocol); large > 0)
+    writer.expect(large + kOtherBytes * graph.size() + kRoomAround);
   TENPLEX_TRY(write_node(writer, graph, node, options));
   writer.stop();
   return writer.take();

@@ -33,6 +33,8 @@ class PickleWriter {
   /// What was written since the last take().
   const std::string& bytes() const { return out_; }
   std::string take();
+  /// Makes room for that many bytes, so that large output is not moved while it grows.
+  void expect(std::size_t bytes) { out_.reserve(out_.size() + bytes); }
 
   void none() { op('N'); }
   void boolean(bool value) { op(value ? '\x88' : '\x89'); }
@@ -80,6 +82,7 @@ class PickleWriter {
   void op(char code) { out_.push_back(code); }
   void op_with(char code, std::uint64_t argument, int bytes);
   void little_endian(std::uint64_t value, int bytes);
+  void begin_unicode(std::size_t size_bytes);
   void unicode(std::string_view value);
 
   int protocol_;

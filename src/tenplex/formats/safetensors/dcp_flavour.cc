@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "tenplex/base/checked.h"
+#include "tenplex/base/counted.h"
 #include "tenplex/formats/dcp/cover.h"
 #include "tenplex/formats/safetensors/natural_order.h"
 #include "tenplex/formats/safetensors/plain_reader.h"
@@ -52,7 +53,7 @@ class DcpFlavoured {
   Result<std::unique_ptr<CheckpointReader>> run(const std::vector<std::string>& names) && {
     CheckpointInfo& info = reader_->mutable_info();
     info.format = "safetensors";
-    info.detail = fmt::format("safetensors of torch.distributed.checkpoint, {} files", names.size());
+    info.detail = fmt::format("safetensors of torch.distributed.checkpoint, {}", counted(names.size(), "file"));
     TENPLEX_ASSIGN_OR_RETURN(devices_, devices_of(names));
     info.device_count = std::max_element(devices_.begin(), devices_.end())->value() + 1;
     for (const std::string& name : names) TENPLEX_TRY(add_file(name).with_context(fmt::format("'{}'", name)));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/formats/manifest/manifest.h"
 #include "tenplex/formats/member_file.h"
 #include "tenplex/formats/safetensors/natural_order.h"
@@ -100,8 +101,8 @@ Result<void> check_complete(const Collection& collection, const std::vector<std:
     }
   for (std::size_t device = 0; device < expected.size(); ++device)
     if (expected[device] != stored_counts[device])
-      return invalid_argument(fmt::format("the layout puts {} tensors on device {}, its file holds {}",
-                                          expected[device], device, stored_counts[device]));
+      return invalid_argument(fmt::format("the layout puts {} on device {}, its file holds {}",
+                                          counted(expected[device], "tensor"), device, stored_counts[device]));
   return {};
 }
 
@@ -138,12 +139,12 @@ Result<std::unique_ptr<CheckpointReader>> open_rank_folder(FileSystem& files, co
                                                            const ReadOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(const std::vector<std::string> names, numbered_files(files, folder));
   if (std::int64_t(names.size()) != collection.device_count())
-    return invalid_argument(
-        fmt::format("{}: {} files, and the layout has {} devices", folder, names.size(), collection.device_count()));
+    return invalid_argument(fmt::format("{}: {}, and the layout has {}", folder, counted(names.size(), "file"),
+                                        counted(collection.device_count(), "device")));
   auto reader = std::make_unique<PlainReader>(files, folder, options.follow_links);
   CheckpointInfo& info = reader->mutable_info();
   info.format = "safetensors";
-  info.detail = fmt::format("safetensors, {} files, one per rank", names.size());
+  info.detail = fmt::format("safetensors, {}, one per rank", counted(names.size(), "file"));
   info.device_count = collection.device_count();
   info.tensors.assign(collection.tensors().begin(), collection.tensors().end());
   info.layout = layout;

@@ -19,7 +19,7 @@ Result<std::string> torch_save_bytes(const StateGraph& graph, NodeId node) {
   ZipLayout layout(kFolder);
   layout.begin(std::move(pickle));
   layout.close();
-  return layout.literal(0, {});
+  return layout.first_literal(layout.take_pickle());
 }
 
 ZipLayout tensor_item(DType dtype, const Dims& shape) {

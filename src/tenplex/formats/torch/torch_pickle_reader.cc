@@ -14,6 +14,8 @@
 namespace tenplex {
 namespace {
 
+constexpr std::size_t kMaxSharedText = 64 << 10;  // longer text hardly repeats
+
 /// Functions that make a tensor we do not read, and why.
 struct Refused {
   const char* module;
@@ -54,6 +56,7 @@ class TorchMachine {
  public:
   PickleOptions options() {
     PickleOptions options;
+    options.max_atom_text = kMaxSharedText;
     options.persistent_id = [this](PickleDocument& document, NodeId id) { return storage(document, id); };
     const auto add = [&](const char* module, const char* name, auto method) {
       options.hooks.push_back({module, name, PickleHook::When::kCall,

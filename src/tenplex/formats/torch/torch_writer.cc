@@ -80,9 +80,10 @@ class TorchWriter : public CheckpointWriter {
           fmt::format("a torch file has no place for '{}' and {} files in all beside the tensors; --drop-extra-files "
                       "leaves them out",
                       source.extra_files[0].path, source.extra_files.size()));
-    state_ = source.state.root == kNoNode ? flat_state(tensors_, source.aliases) : source.state;
+    state_ = &source.state;
+    if (source.state.root == kNoNode) use(flat_state(tensors_, source.aliases));
     tie_leaves(*request.target);
-    TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(state_, state_.root, tensors_));
+    TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(*state_, state_->root, tensors_));
     TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
     TENPLEX_TRY(check_all_written(pickle));
     TENPLEX_TRY(check_casts(pickle, source));
@@ -96,10 +97,14 @@ class TorchWriter : public CheckpointWriter {
                               std::span<const std::uint32_t> crcs) const override {
     TENPLEX_CHECK(file == 0 && segment % 2 == 0 && segment < layout_->part_count());
     TENPLEX_CHECK(crcs.size() == segment);
+    if (segment == 0) {
+      TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(*state_, state_->root, tensors_));
+      TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
+      return layout_->first_literal(std::move(bytes));
+    }
     const bool is_last = segment + 1 == layout_->part_count();
     std::vector<std::uint32_t> data_crcs;
-    for (std::size_t data = is_last || segment == 0 ? 1 : segment - 1; data < segment; data += 2)
-      data_crcs.push_back(crcs[data]);
+    for (std::size_t data = is_last ? 1 : segment - 1; data < segment; data += 2) data_crcs.push_back(crcs[data]);
     return layout_->literal(segment, data_crcs);
   }
 
@@ -114,30 +119,33 @@ class TorchWriter : public CheckpointWriter {
   }
 
  private:
+  void use(StateGraph state) { state_ = &own_state_.emplace(std::move(state)); }
+
   // A pickle may also have storages that nothing leads to; those are of no tensor.
   bool is_of_tensor(NodeId id) const {
-    const NodeKind kind = state_[id].kind;
+    const NodeKind kind = (*state_)[id].kind;
     return (kind == NodeKind::kTensor || kind == NodeKind::kStorage) &&
-           state_.view(id).tensor.index() < tensors_.size();
+           state_->view(id).tensor.index() < tensors_.size();
   }
 
   // What the layout ties becomes one storage: the leaves of the tied tensor are further views of the other one.
   void tie_leaves(const Collection& target) {
     std::unordered_map<TensorId, TensorView> stored;
-    for (NodeId id = 0; id < state_.size(); ++id)
-      if (is_of_tensor(id)) stored.try_emplace(state_.view(id).tensor, state_.view(id));
+    for (NodeId id = 0; id < state_->size(); ++id)
+      if (is_of_tensor(id)) stored.try_emplace(state_->view(id).tensor, state_->view(id));
     for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor)
       stored_as_.push_back(target.alias_of(TensorId(tensor)).value_or(TensorId(tensor)));
-    for (NodeId id = 0; id < state_.size(); ++id) {
+    for (NodeId id = 0; id < state_->size(); ++id) {
       if (!is_of_tensor(id)) continue;
-      TensorView view = state_.view(id);
+      TensorView view = state_->view(id);
       const auto found = stored.find(stored_as_[view.tensor.index()]);
       if (found == stored.end() || found->first == view.tensor) continue;
+      if (!own_state_) use(*state_);
       view.tensor = found->first;
       view.storage = found->second.storage;
       view.offset = found->second.offset;
       view.strides = found->second.strides;
-      state_.set_view(id, view);
+      own_state_->set_view(id, view);
     }
   }
 
@@ -145,7 +153,7 @@ class TorchWriter : public CheckpointWriter {
   Result<void> check_all_written(const TorchPickleWriter& pickle) const {
     std::vector<bool> written(tensors_.size(), false);
     for (const OutputStorage& storage : pickle.storages())
-      for (const NodeId node : storage.views) written[state_.view(node).tensor.index()] = true;
+      for (const NodeId node : storage.views) written[state_->view(node).tensor.index()] = true;
     for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor)
       if (!written[stored_as_[tensor].index()])
         return unsupported(fmt::format("tensor '{}' is not in the source's state tree", tensors_[tensor].name));
@@ -155,9 +163,9 @@ class TorchWriter : public CheckpointWriter {
   // Views of several element types keep their places only while no type changes its size.
   Result<void> check_casts(const TorchPickleWriter& pickle, const CheckpointInfo& source) const {
     for (const OutputStorage& storage : pickle.storages()) {
-      const TensorId first = state_.view(storage.views[0]).tensor;
+      const TensorId first = state_->view(storage.views[0]).tensor;
       for (const NodeId node : storage.views) {
-        const TensorId tensor = state_.view(node).tensor;
+        const TensorId tensor = state_->view(node).tensor;
         if (tensor.index() >= source.tensors.size()) continue;
         const DType before = source.tensors[tensor.index()].dtype;
         const DType after = tensors_[tensor.index()].dtype;
@@ -176,6 +184,7 @@ class TorchWriter : public CheckpointWriter {
     layout_->begin(std::move(bytes), std::move(side));
     for (const OutputStorage& storage : pickle.storages()) layout_->add_data(storage.size_bytes);
     layout_->close();
+    layout_->take_pickle();  // large where objects are; literal() makes it again
     OutputPlan plan;
     plan.single_file = true;
     OutputFile file;
@@ -191,10 +200,10 @@ class TorchWriter : public CheckpointWriter {
 
   Segment data_segment(const TorchPickleWriter& pickle, const OutputStorage& storage) {
     Segment segment;
-    const TensorView first = state_.view(storage.views[0]);
+    const TensorView first = state_->view(storage.views[0]);
     const TensorInfo& tensor = tensors_[first.tensor.index()];
     const bool whole = std::all_of(storage.views.begin(), storage.views.end(), [&](NodeId node) {
-      return state_.view(node).tensor == first.tensor && is_contiguous(pickle, node);
+      return state_->view(node).tensor == first.tensor && is_contiguous(pickle, node);
     });
     if (whole && storage.size_bytes == size_bytes(tensor)) {
       segment.kind = Segment::Kind::kShard;
@@ -207,14 +216,14 @@ class TorchWriter : public CheckpointWriter {
     std::vector<StorageView>& views = shared_.emplace_back();
     std::unordered_set<TensorId> seen;
     for (const NodeId node : storage.views)
-      if (seen.insert(state_.view(node).tensor).second)
-        views.push_back({state_.view(node).tensor, pickle.offset_in_storage(node), state_.view(node).strides});
+      if (seen.insert(state_->view(node).tensor).second)
+        views.push_back({state_->view(node).tensor, pickle.offset_in_storage(node), state_->view(node).strides});
     return segment;
   }
 
   // Strides of dimensions of extent 1 say nothing.
   bool is_contiguous(const TorchPickleWriter& pickle, NodeId node) const {
-    const TensorView view = state_.view(node);
+    const TensorView view = state_->view(node);
     const Dims& shape = tensors_[view.tensor.index()].shape;
     const Dims expected = row_major_strides(shape);
     for (int dim = 0; dim < shape.rank(); ++dim)
@@ -223,7 +232,8 @@ class TorchWriter : public CheckpointWriter {
   }
 
   std::span<const TensorInfo> tensors_;  // the target's, which outlives the writer
-  StateGraph state_;
+  const StateGraph* state_ = nullptr;    // the source's, which outlives the writer, or own_state_
+  std::optional<StateGraph> own_state_;
   std::vector<TensorId> stored_as_;  // as OutputPlan::stored_as
   std::optional<ZipLayout> layout_;
   std::vector<std::vector<StorageView>> shared_;

@@ -59,6 +59,20 @@ std::string error_of(std::string bytes) {
   return "no error";
 }
 
+TEST(ZipLayout, WrapsThePickleThatItGaveBackAsIfItHadIt) {
+  for (const int data_entries : {0, 2}) {
+    ZipLayout layout("x");
+    layout.begin("pickle", "side");
+    for (int entry = 0; entry < data_entries; ++entry) layout.add_data(4);
+    layout.close();
+    const std::string whole = layout.literal(0, {});
+    const std::string pickle = layout.take_pickle();
+    EXPECT_EQ(pickle, "pickle");
+    EXPECT_EQ(layout.first_literal(pickle), whole);
+    EXPECT_EQ(static_cast<std::int64_t>(whole.size()), layout.part_size(0));
+  }
+}
+
 TEST(ZipArchive, ReadsEntriesAtMultiplesOf64) {
   const Zip zip(small_zip());
   const auto archive = zip.open();

@@ -85,6 +85,23 @@ std::string ZipLayout::literal(std::size_t part, std::span<const std::uint32_t> 
     put_zip_descriptor(out, entries_[entry], data_crcs.back());
     ++entry;
   }
+  put_entries(out, entry, data, data_crcs);
+  return out;
+}
+
+std::string ZipLayout::first_literal(std::string pickle) const {
+  std::string head;
+  put_zip_local(head, entries_.front());
+  pickle.reserve(static_cast<std::size_t>(part_size(0)));
+  pickle.insert(0, head);
+  put_zip_descriptor(pickle, entries_.front(), entries_.front().crc32);
+  put_entries(pickle, 1, 0, {});
+  return pickle;
+}
+
+// The entries from `entry` on up to the local header of data number `data`, or to the end of the archive.
+void ZipLayout::put_entries(std::string& out, std::size_t entry, std::size_t data,
+                            std::span<const std::uint32_t> data_crcs) const {
   const bool last = data == data_parts_.size();
   const std::size_t end = last ? entries_.size() : data_parts_[data];
   const std::string id = last ? serialization_id(data_crcs) : std::string();
@@ -100,7 +117,6 @@ std::string ZipLayout::literal(std::size_t part, std::span<const std::uint32_t> 
   } else {
     put_zip_local(out, entries_[end]);
   }
-  return out;
 }
 
 void ZipLayout::put_directory(std::string& out, std::span<const std::uint32_t> data_crcs, std::uint32_t id_crc) const {

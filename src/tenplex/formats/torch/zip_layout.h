@@ -44,9 +44,14 @@ class ZipLayout {
   /// Number of the data entry in an odd part.
   std::size_t data_number(std::size_t part) const { return data_parts_[part / 2] - first_data_; }
 
+  /// Gives the bytes of data.pkl back; literal() needs them for part 0 from then on.
+  std::string take_pickle() { return std::move(entries_.front().bytes); }
+
   /// Bytes of even part `part`. `data_crcs[i]` is the CRC-32 of the data in part 2i + 1, for all parts before this one;
   /// for parts but the last one it may also hold just the CRC of the data directly before.
   std::string literal(std::size_t part, std::span<const std::uint32_t> data_crcs) const;
+  /// The same of part 0 around `pickle`, equal to that of begin(), without a copy of it where it has room to grow.
+  std::string first_literal(std::string pickle) const;
 
  private:
   struct Entry : ZipItem {
@@ -56,6 +61,8 @@ class ZipLayout {
   void add(std::string_view name, std::string bytes);
   std::int64_t data_begin(std::size_t entry) const;
   std::int64_t data_end(std::size_t entry) const;
+  void put_entries(std::string& out, std::size_t entry, std::size_t data,
+                   std::span<const std::uint32_t> data_crcs) const;
   void put_directory(std::string& out, std::span<const std::uint32_t> data_crcs, std::uint32_t id_crc) const;
   std::string serialization_id(std::span<const std::uint32_t> data_crcs) const;
 

@@ -90,8 +90,14 @@ class RawReader : public CheckpointReader {
     return read_string(*source, 0, source->size());
   }
 
+  Result<void> check_unchanged() const override {
+    if (changed_) return corrupt("it changed");
+    return {};
+  }
+
   CheckpointInfo info_;
   std::vector<ChunkLocation> locations_;
+  bool changed_ = false;  ///< what check_unchanged() finds
 
  private:
   FileSystem& files_;
