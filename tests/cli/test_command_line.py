@@ -254,26 +254,31 @@ def test_plan_moves_the_bytes_of_its_bound(placement: str, baseline: str | None,
     assert sum(worker["bytes_out"] for worker in report["workers"]) == report["bytes_in"]
 
 
-def test_stored_padding_is_refused_with_its_rule(tmp_path: Path) -> None:
+def test_padding_of_the_target_alone_is_refused_with_its_rule(tmp_path: Path) -> None:
     layout = tmp_path / "padded.yaml"
     layout.write_text(
         "family: padded\nmeshes: {d: [tp]}\nsizes: {vocab: 9}\ntensors:\n"
         "  - match: emb\n    pad: {dim: 0, multiple_of: [tp, 4], data: vocab}\n    slice: [{dim: 0, by: tp}]\n"
     )
     source = tmp_path / "in.safetensors"
-    save_file({"emb": torch.ones(10, 2)}, source)
-    cut = ("--layout", layout, "--to", "tp=2")
-    for command in (
-        ("layouts", "check", layout, "--checkpoint", source, "--to", "tp=2"),
-        ("plan", source, *cut),
-        ("reshard", source, tmp_path / "out", *cut),
-    ):
-        run = tenplex(*command, exit_code=1)
-        assert "tensor 'emb' has shape [10, 2] in the checkpoint and [9, 2] without what" in run.err
-        assert f"layout '{layout}' line 5" in run.err
+    save_file({"emb": torch.ones(12, 2)}, source)
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(
+        layout.read_text().replace(", data: vocab", "") + "  - {match: x, pad: {dim: 0, multiple_of: [2], data: 1}}\n"
+    )
+    cut = ("--from-layout", plain, "--layout", layout, "--to", "tp=2")
+    for command in (("plan", source, "--from", "tp=1"), ("reshard", source, tmp_path / "out")):
+        run = tenplex(*command, *cut, exit_code=1)
+        assert "tensor 'emb' has shape [12, 2] in the checkpoint and [9, 2] without what" in run.err
+        assert f"layout '{layout}' line 5 calls padding: give that layout as --from-layout" in run.err
     assert not (tmp_path / "out").exists()
-    save_file({"emb": torch.ones(9, 2)}, source)
-    assert "fits" in tenplex("layouts", "check", layout, "--checkpoint", source, "--to", "tp=2").out
+    tenplex("reshard", source, tmp_path / "out", "--layout", layout, "--to", "tp=2")
+
+
+def test_from_is_refused_where_the_source_says_how_it_is_cut(checkpoint: Path) -> None:
+    for options in (("--from", "tp=2"), ("--from-layout", "hf-llama")):
+        run = tenplex("inspect", checkpoint, *options, exit_code=1)
+        assert "says itself how it is cut: leave --from and --from-layout out" in run.err
 
 
 def test_layouts_are_listed_shown_and_checked(tmp_path: Path) -> None:

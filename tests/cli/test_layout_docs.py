@@ -63,6 +63,16 @@ MESSAGES: dict[str, tuple[str, dict[str, list[int]], str]] = {
         {"w": [5]},
         "tp=2",
     ),
+    "calls padding: expected 13 or a multiple of 4": (
+        "meshes: {dense: [tp]}\ntensors:\n  - match: w\n    pad: {dim: 0, data: 13, multiple_of: [4, tp]}\n",
+        {"w": [18]},
+        "tp=2",
+    ),
+    "calls padding: expected at least 13": (
+        "meshes: {dense: [tp]}\ntensors:\n  - match: w\n    pad: {dim: 0, data: 13, multiple_of: [4, tp]}\n",
+        {"w": [12]},
+        "tp=2",
+    ),
     "size 'vocab' has no value": (
         "meshes: {dense: [tp]}\ntensors:\n  - match: w\n    pad: {dim: 0, data: vocab, multiple_of: [4]}\n",
         {"w": [4]},

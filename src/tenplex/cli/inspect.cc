@@ -93,6 +93,9 @@ std::string text_of(const CheckpointInfo& info, const Summary& summary, const In
   text += fmt::format("devices      {}\nfiles        {}\ntensors      {}   {}{}\nchunks       {}\nobjects      {}\n",
                       info.device_count, info.files.size(), info.tensors.size(), format_bytes(summary.bytes), dtypes,
                       info.chunks.size(), summary.objects.size());
+  if (info.clipped_tensors > 0)
+    text += fmt::format("padding      left out of {} tensor{}\n", info.clipped_tensors,
+                        info.clipped_tensors == 1 ? "" : "s");
   for (const ExtraFile& file : info.extra_files)
     text += fmt::format("extra file   {}   {}\n", printable_name(file.path), format_bytes(file.size_bytes));
   for (const std::string& problem : info.problems) text += fmt::format("problem      {}\n", printable(problem));
@@ -131,6 +134,7 @@ Json json_of(const CheckpointInfo& info, const Summary& summary, const InspectOp
                {"tensors_by_dtype", summary.tensors_by_dtype},
                {"chunk_count", info.chunks.size()},
                {"object_count", summary.objects.size()},
+               {"clipped_tensor_count", info.clipped_tensors},
                {"extra_files", Json::array()},
                {"problems", info.problems}};
   if (info.layout) {

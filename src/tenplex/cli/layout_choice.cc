@@ -38,14 +38,14 @@ LayoutNote note_of(const Layout& layout, const MeshSizes& sizes) {
   return {family.empty() ? layout.name() : family, layout.text(), sizes};
 }
 
-/// Errors: unsupported for a tensor that the checkpoint stores with rows that the layout calls padding.
+/// Errors: unsupported for a tensor that the source's layout gives rows that this one calls padding.
 Result<void> check_no_stored_padding(std::span<const TensorInfo> stored, const RuleCollection& collection) {
   for (std::size_t index = 0; index < stored.size(); ++index) {
     const TensorInfo& real = collection.tensors()[index];
     if (stored[index].shape == real.shape) continue;
     return unsupported(fmt::format(
-        "tensor '{}' has shape {} in the checkpoint and {} without what {} calls padding: cut it to that shape, or "
-        "leave 'data' out of the rule",
+        "tensor '{}' has shape {} in the checkpoint and {} without what {} calls padding: give that layout as "
+        "--from-layout, or leave 'data' out of the rule",
         real.name, to_string(stored[index].shape), to_string(real.shape),
         collection.layout().where(collection.rule_line(TensorId(index)))));
   }

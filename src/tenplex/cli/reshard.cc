@@ -47,7 +47,8 @@ struct Outcome {
   std::string target_format;
   LayoutNote layout;
   int target_devices = 1;
-  DTypeCounts not_cast;  ///< floating-point and complex tensors that --dtype-policy leaves as they are
+  std::int64_t clipped_tensors = 0;  ///< whose padding in the source was left out
+  DTypeCounts not_cast;              ///< floating-point and complex tensors that --dtype-policy leaves as they are
   ReshardReport report;
 };
 
@@ -114,6 +115,7 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
                   std::string(format->name),
                   target.note,
                   target.collection->device_count(),
+                  info.clipped_tensors,
                   std::move(not_cast),
                   {}};
   TENPLEX_ASSIGN_OR_RETURN(outcome.report, or_change_of(*source, move(context, options, *source, *format, target)));
@@ -143,6 +145,9 @@ std::string text_of(const Outcome& outcome, const ReshardCommandOptions& options
   text += fmt::format(
       "\nrate      {}/s\n",
       format_bytes(static_cast<std::int64_t>(static_cast<double>(report.bytes_written) / std::max(writing, 1e-6))));
+  if (outcome.clipped_tensors > 0)
+    text += fmt::format("padding   of the source left out of {} tensor{}\n", outcome.clipped_tensors,
+                        outcome.clipped_tensors == 1 ? "" : "s");
   for (const auto& [dtype, count] : outcome.not_cast)
     text += fmt::format("not cast  {} × {}\n", count, to_string(dtype));
   if (report.items_checked + report.items_unchecked > 0)
@@ -167,6 +172,7 @@ Json json_of(const Outcome& outcome, const ReshardCommandOptions& options) {
             {"mesh", mesh},
             {"devices", outcome.target_devices}}},
           {"tensors", report.tensors},
+          {"clipped_tensors", outcome.clipped_tensors},
           {"not_cast", not_cast},
           {"bytes_needed", report.bytes_needed},
           {"bytes_read", report.bytes_read},

@@ -4,12 +4,15 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "tenplex/cli/common_options.h"
+#include "tenplex/formats/clipped_reader.h"
 #include "tenplex/formats/safetensors/rank_folder.h"
 #include "tenplex/formats/watched_reader.h"
 #include "tenplex/ptc/local_shapes.h"
+#include "tenplex/ptc/stored_padding.h"
 
 namespace tenplex::cli {
 namespace {
@@ -37,6 +40,17 @@ Result<std::unique_ptr<CheckpointReader>> open_ranks(FileSystem& files, const So
                                        LayoutNote{layout.name(), layout.text(), sizes}, options.reading());
 }
 
+/// The checkpoint without the rows that the layout calls padding; `sizes` are --from.
+Result<std::unique_ptr<CheckpointReader>> leave_padding_out(std::unique_ptr<CheckpointReader> reader,
+                                                            const Layout& layout, const std::string& sizes) {
+  std::optional<MeshSizes> mesh;
+  if (!sizes.empty()) {
+    TENPLEX_ASSIGN_OR_RETURN(mesh, parse_mesh_sizes(sizes));
+  }
+  TENPLEX_ASSIGN_OR_RETURN(auto tensors, without_padding(layout, mesh, reader->info().tensors));
+  return clip(std::move(reader), std::move(tensors));
+}
+
 }  // namespace
 
 ReadOptions SourceOptions::reading() const {
@@ -50,7 +64,7 @@ void add_reading_options(CLI::App& command, SourceOptions& options) {
   add_mesh_option(command, "--from", options.from.sizes,
                   "Sizes of the source's mesh axes, where it does not say how it is cut");
   add_layout_option(command, "--from-layout", options.from.layout,
-                    "Layout of the source, where it does not say how it is cut");
+                    "Layout of the source, where it does not say how it is cut, or holds padding");
   add_objects_option(command, options.objects_folder);
   add_follow_links_option(command, options.follow_links);
 }
@@ -63,22 +77,27 @@ void add_source_options(CLI::App& command, SourceOptions& options, const std::st
 
 Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options,
                                                       FromMeans from_means, const std::string& layout_if_none) {
-  if (!options.has_from()) return open_checkpoint(context.files, options.path, options.reading());
-  TENPLEX_ASSIGN_OR_RETURN(const bool ranks,
-                           safetensors::is_rank_folder(context.files, options.path, options.reading()));
-  if (ranks) {
-    LayoutChoice from = options.from;
-    if (from.layout.empty()) from.layout = layout_if_none;
-    TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(context.files, {}, from, "--from-layout"));
-    return open_watched(context.files, [&](FileSystem& files) { return open_ranks(files, options, from, layout); });
+  LayoutChoice from = options.from;
+  if (from.layout.empty()) from.layout = layout_if_none;
+  if (options.has_from()) {
+    TENPLEX_ASSIGN_OR_RETURN(const bool ranks,
+                             safetensors::is_rank_folder(context.files, options.path, options.reading()));
+    if (ranks) {
+      TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(context.files, {}, from, "--from-layout"));
+      return open_watched(context.files, [&](FileSystem& files) { return open_ranks(files, options, from, layout); });
+    }
   }
   TENPLEX_ASSIGN_OR_RETURN(auto reader, open_checkpoint(context.files, options.path, options.reading()));
-  if (from_means == FromMeans::kError)
+  if (!from.layout.empty()) {
+    TENPLEX_ASSIGN_OR_RETURN(const Layout layout, load_layout(context.files, from.layout));
+    if (tells_padding(layout)) return leave_padding_out(std::move(reader), layout, from.sizes);
+  }
+  if (options.has_from() && from_means == FromMeans::kError)
     return invalid_argument(
         fmt::format("'{}' ({}) says itself how it is cut: leave --from and --from-layout out; they are for folders of "
-                    "per-rank .safetensors files",
+                    "per-rank .safetensors files, and for layouts that say how many rows are padding",
                     options.path, reader->info().format));
-  return Result<std::unique_ptr<CheckpointReader>>(std::move(reader));
+  return reader;
 }
 
 }  // namespace tenplex::cli

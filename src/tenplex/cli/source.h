@@ -5,6 +5,9 @@
 //
 //   a folder of per-rank .safetensors files, with neither manifest nor index     --from tp=4 --from-layout hf-llama
 //   anything else says itself how it is cut, or holds whole tensors              --from is an error, or an assumption
+//
+// Where the source's layout says how many rows of a tensor are data, anything else is read without its padding, and
+// --from then says for which mesh it was padded.
 #pragma once
 
 #include <memory>
@@ -39,9 +42,9 @@ enum class FromMeans : unsigned char {
   kAssumption,  ///< the caller takes it from there
 };
 
-/// Opens the checkpoint. `layout_if_none` is the layout of per-rank files where --from-layout is not given; "" = none.
-/// Errors: as open_checkpoint(); invalid_argument if --from is given and the source says how it is cut, or if it does
-/// not fit the per-rank files.
+/// Opens the checkpoint. `layout_if_none` is the source's layout where --from-layout is not given; "" = none.
+/// Errors: as open_checkpoint(); invalid_argument if --from is given and the source says how it is cut, unless the
+/// layout tells its padding; if it does not fit the per-rank files; as without_padding().
 Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options,
                                                       FromMeans from_means, const std::string& layout_if_none = "");
 

@@ -56,6 +56,7 @@ struct CheckpointInfo {
   std::vector<ExtraFile> extra_files;
   std::vector<ExtraFile> unread_files;  ///< extra files in a folder that was not given: ReadOptions::objects_folder
   std::optional<LayoutNote> layout;
+  std::int64_t clipped_tensors = 0;                           ///< stored with padding, which clip() left out
   std::vector<std::pair<std::string, std::string>> metadata;  ///< free text that the format keeps beside the tensors
   std::vector<std::string> problems;                          ///< odd but readable: one line each
 };

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 
-#include "tenplex/base/checked.h"
-
 namespace tenplex {
 namespace {
 
@@ -90,8 +88,7 @@ Result<GeometryBuilder::Placement> GeometryBuilder::prepare(TensorInfo* tensor, 
   Placement placement;
   placement.mesh = rule.mesh;
   TENPLEX_TRY(add_stages(match, &placement));
-  const bool as_parameter =
-      !match.is_slot || (!match.is_whole && (match.slot == nullptr || match.slot->base == SlotRule::Base::kParameter));
+  const bool as_parameter = match.is_cut_by_rule();
   if (rule.pad && as_parameter) TENPLEX_TRY(apply_padding(*rule.pad, meshes_[rule.mesh], tensor, &placement));
   for (const SliceRule& slice : rule.slices)
     if (as_parameter || slice.kind == SliceRule::Kind::kPlace) TENPLEX_TRY(add_slice(slice, match, &placement));
@@ -108,18 +105,16 @@ Result<void> GeometryBuilder::apply_padding(const PadRule& pad, const Mesh& mesh
                                             Placement* placement) const {
   if (pad.dim >= tensor->shape.rank())
     return invalid_argument(fmt::format("pads dim {}, but the tensor has rank {}", pad.dim, tensor->shape.rank()));
-  TENPLEX_ASSIGN_OR_RETURN(const std::int64_t multiple, product_of(pad.multiple_of, mesh));
   std::int64_t data = tensor->shape[pad.dim];
   if (pad.data) {
-    TENPLEX_ASSIGN_OR_RETURN(data, value_of(*pad.data, nullptr));
+    TENPLEX_ASSIGN_OR_RETURN(data, sizes_.value_of(*pad.data, nullptr));
     if (data > tensor->shape[pad.dim])
       return invalid_argument(fmt::format("expected at least {} indices of data in dim {}, found {}", data, pad.dim,
                                           tensor->shape[pad.dim]));
   }
-  const auto padded = checked_mul(ceil_div(data, multiple), multiple);
-  if (!padded) return out_of_range("the padded extent exceeds 2^63");
+  TENPLEX_ASSIGN_OR_RETURN(const std::int64_t padded, sizes_.padded_extent(pad, data, mesh));
   tensor->shape[pad.dim] = data;
-  placement->padding = PaddedDim{pad.dim, *padded};
+  placement->padding = PaddedDim{pad.dim, padded};
   return {};
 }
 
@@ -136,12 +131,12 @@ Result<void> GeometryBuilder::add_slice(const SliceRule& slice, const TensorMatc
   }
   placement->cut_axes.push_back(std::move(axes));
   Split split{slice.split, {}};
-  TENPLEX_ASSIGN_OR_RETURN(split.widths, values_of(slice.widths));
+  TENPLEX_ASSIGN_OR_RETURN(split.widths, sizes_.values_of(slice.widths));
   if (slice.kind == SliceRule::Kind::kFlat) {
     if (!slice.bucket.empty()) {
       placement->bucket = bucket_name(slice, match, *placement);
-      TENPLEX_ASSIGN_OR_RETURN(placement->bucket_align, value_of(slice.align, nullptr));
-      TENPLEX_ASSIGN_OR_RETURN(placement->bucket_multiple, product_of(slice.multiple_of, mesh));
+      TENPLEX_ASSIGN_OR_RETURN(placement->bucket_align, sizes_.value_of(slice.align, nullptr));
+      TENPLEX_ASSIGN_OR_RETURN(placement->bucket_multiple, sizes_.product_of(slice.multiple_of, mesh));
       if (placement->bucket_align < 1) return invalid_argument("'align' must be at least 1");
     }
     placement->cuts.emplace_back(FlatCut{parts, std::move(split), slice.padded, 0, -1});
@@ -151,13 +146,13 @@ Result<void> GeometryBuilder::add_slice(const SliceRule& slice, const TensorMatc
   cut.dim = slice.dim;
   cut.parts = parts;
   cut.split = std::move(split);
-  TENPLEX_ASSIGN_OR_RETURN(cut.segments, values_of(slice.segments));
+  TENPLEX_ASSIGN_OR_RETURN(cut.segments, sizes_.values_of(slice.segments));
   if (slice.interleave) {
-    TENPLEX_ASSIGN_OR_RETURN(cut.interleave, value_of(*slice.interleave, nullptr));
+    TENPLEX_ASSIGN_OR_RETURN(cut.interleave, sizes_.value_of(*slice.interleave, nullptr));
     cut.local_interleave = cut.interleave;
   }
   if (slice.local_interleave) {
-    TENPLEX_ASSIGN_OR_RETURN(cut.local_interleave, value_of(*slice.local_interleave, nullptr));
+    TENPLEX_ASSIGN_OR_RETURN(cut.local_interleave, sizes_.value_of(*slice.local_interleave, nullptr));
   }
   placement->cuts.emplace_back(std::move(cut));
   return {};
@@ -181,37 +176,6 @@ Result<void> GeometryBuilder::check_axes(const Placement& placement) const {
   const auto twice = std::adjacent_find(used.begin(), used.end());
   if (twice == used.end()) return {};
   return invalid_argument(fmt::format("axis '{}' is used twice", meshes_[placement.mesh].axes()[*twice].name));
-}
-
-Result<std::int64_t> GeometryBuilder::value_of(const Size& size, const Mesh* axes) const {
-  if (size.name.empty()) return size.value;
-  for (const NamedSizes* sizes : {&sizes_, &layout_.rules().sizes})
-    for (const auto& [name, value] : *sizes)
-      if (name == size.name) return value;
-  if (axes != nullptr) {
-    if (const auto axis = axes->find(size.name)) return axes->axes()[*axis].size;
-  }
-  return invalid_argument(fmt::format("size '{}' has no value; give it one under 'sizes:' in the layout", size.name));
-}
-
-Result<std::vector<std::int64_t>> GeometryBuilder::values_of(std::span<const Size> sizes) const {
-  std::vector<std::int64_t> values;
-  for (const Size& size : sizes) {
-    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, value_of(size, nullptr));
-    values.push_back(value);
-  }
-  return values;
-}
-
-Result<std::int64_t> GeometryBuilder::product_of(std::span<const Size> sizes, const Mesh& axes) const {
-  std::int64_t product = 1;
-  for (const Size& size : sizes) {
-    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, value_of(size, &axes));
-    const auto next = checked_mul(product, value);
-    if (value < 1 || !next) return invalid_argument("'multiple_of' must be a product of numbers of at least 1");
-    product = *next;
-  }
-  return product;
 }
 
 }  // namespace tenplex

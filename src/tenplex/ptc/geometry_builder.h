@@ -20,6 +20,7 @@
 
 #include "tenplex/ptc/geometry.h"
 #include "tenplex/ptc/layout.h"
+#include "tenplex/ptc/layout_sizes.h"
 #include "tenplex/ptc/rule_matcher.h"
 
 namespace tenplex {
@@ -32,7 +33,7 @@ class GeometryBuilder {
   };
 
   GeometryBuilder(const Layout& layout, std::span<const Mesh> meshes, const NamedSizes& sizes)
-      : layout_(layout), meshes_(meshes), sizes_(sizes) {}
+      : layout_(layout), meshes_(meshes), sizes_(layout, sizes) {}
 
   /// Replaces padded extents in the tensors' shapes by real ones.
   /// Errors: invalid_argument, out_of_range; they name the tensor, its shape, the mesh, and the rule with its line.
@@ -64,14 +65,11 @@ class GeometryBuilder {
                             std::span<Placement> placements) const;
   std::string bucket_name(const SliceRule& slice, const TensorMatch& match, const Placement& placement) const;
 
-  Result<std::int64_t> value_of(const Size& size, const Mesh* axes) const;
-  Result<std::vector<std::int64_t>> values_of(std::span<const Size> sizes) const;
-  Result<std::int64_t> product_of(std::span<const Size> sizes, const Mesh& axes) const;
   std::string describe(const TensorInfo& tensor, const TensorMatch& match) const;
 
   const Layout& layout_;
   std::span<const Mesh> meshes_;
-  const NamedSizes& sizes_;
+  const LayoutSizes sizes_;
   std::map<std::string, std::int64_t, std::less<>> capture_counts_;  // highest number seen, plus one
 };
 

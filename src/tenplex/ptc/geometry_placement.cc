@@ -31,14 +31,14 @@ Result<void> GeometryBuilder::place(const SliceRule& slice, const TensorMatch& m
   TENPLEX_CHECK(number.has_value());
   std::int64_t count = capture_counts_.find(slice.over)->second;
   if (slice.count) {
-    TENPLEX_ASSIGN_OR_RETURN(count, value_of(*slice.count, nullptr));
+    TENPLEX_ASSIGN_OR_RETURN(count, sizes_.value_of(*slice.count, nullptr));
   }
   if (*number >= count)
     return invalid_argument(fmt::format("'{}' is {}, but there are {}", slice.over, *number, count));
   std::int64_t parts = 1;
   for (const std::string& name : slice.by) parts *= mesh.axes()[*mesh.find(name)].size;
   Split split{slice.split, {}};
-  TENPLEX_ASSIGN_OR_RETURN(split.widths, values_of(slice.widths));
+  TENPLEX_ASSIGN_OR_RETURN(split.widths, sizes_.values_of(slice.widths));
   TENPLEX_TRY(
       check_split(split, count, parts).with_context(fmt::format("placing {} by '{}'", slice.over, slice.by[0])));
   std::int64_t part = part_of(split, count, parts, *number);
@@ -77,7 +77,7 @@ Result<std::int64_t> GeometryBuilder::stage_of_layer(std::int64_t layer, std::in
   const auto in_table = [&] { return table.line == 0 ? std::string("stages") : layout_.where(table.line); };
   std::int64_t layers = capture_counts_.find("layer")->second;
   if (table.layers) {
-    TENPLEX_ASSIGN_OR_RETURN(layers, value_of(*table.layers, nullptr));
+    TENPLEX_ASSIGN_OR_RETURN(layers, sizes_.value_of(*table.layers, nullptr));
   }
   if (layer >= layers)
     return invalid_argument(fmt::format("{}: layer {}, but there are {}", in_table(), layer, layers));
@@ -87,12 +87,12 @@ Result<std::int64_t> GeometryBuilder::stage_of_layer(std::int64_t layer, std::in
           fmt::format("{}: the table has {} layers, found layer {}", in_table(), table.table.size(), layer));
     return table.table[static_cast<std::size_t>(layer)];
   }
-  TENPLEX_ASSIGN_OR_RETURN(const std::int64_t virtual_stages, value_of(table.virtual_stages, nullptr));
+  TENPLEX_ASSIGN_OR_RETURN(const std::int64_t virtual_stages, sizes_.value_of(table.virtual_stages, nullptr));
   const auto chunks = checked_mul(stages, virtual_stages);
   if (!chunks || *chunks < 1 || *chunks > kMaxDevices)
     return invalid_argument(fmt::format("{}: {} virtual stages", in_table(), virtual_stages));
   Split split{table.split, {}};
-  TENPLEX_ASSIGN_OR_RETURN(split.widths, values_of(table.widths));
+  TENPLEX_ASSIGN_OR_RETURN(split.widths, sizes_.values_of(table.widths));
   TENPLEX_TRY(check_split(split, layers, *chunks)
                   .with_context(fmt::format("{}: {} layers over {} stages", in_table(), layers, *chunks)));
   return part_of(split, layers, *chunks, layer) % stages;

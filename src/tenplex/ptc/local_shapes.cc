@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "tenplex/base/checked.h"
+#include "tenplex/ptc/layout_sizes.h"
 #include "tenplex/ptc/rule_collection.h"
 #include "tenplex/ptc/rule_matcher.h"
 
@@ -70,7 +71,7 @@ const Dims* LocalShapes::find(std::size_t tensor, DeviceId device) const {
 class ShapeGuesser {
  public:
   ShapeGuesser(const Layout& layout, std::span<const Mesh> meshes, const LocalShapes& locals, const NamedSizes& sizes)
-      : layout_(layout), meshes_(meshes), locals_(locals), sizes_(sizes) {}
+      : meshes_(meshes), locals_(locals), sizes_(layout, sizes) {}
 
   /// The global shape of a tensor whose rule has only slices of dims.
   Result<Dims> guess(std::size_t tensor, const TensorMatch& match) const;
@@ -79,10 +80,9 @@ class ShapeGuesser {
   Result<std::int64_t> sum_along(std::size_t tensor, const Mesh& mesh, std::span<const std::size_t> axes,
                                  int dim) const;
 
-  const Layout& layout_;
   std::span<const Mesh> meshes_;
   const LocalShapes& locals_;
-  const NamedSizes& sizes_;
+  const LayoutSizes sizes_;
 };
 
 Result<Dims> ShapeGuesser::guess(std::size_t tensor, const TensorMatch& match) const {
@@ -110,14 +110,8 @@ Result<Dims> ShapeGuesser::guess(std::size_t tensor, const TensorMatch& match) c
     TENPLEX_ASSIGN_OR_RETURN(shape[dim], sum_along(tensor, mesh, axes[static_cast<std::size_t>(dim)], dim));
   }
   const auto& pad = match.rule->pad;
-  if (!pad || !pad->data || pad->dim >= shape.rank()) return shape;
-  for (const NamedSizes* sizes : {&sizes_, &layout_.rules().sizes})
-    for (const auto& [name, value] : *sizes)
-      if (name == pad->data->name) {
-        shape[pad->dim] = value;
-        return shape;
-      }
-  if (pad->data->name.empty()) shape[pad->dim] = pad->data->value;
+  if (!pad || !pad->data || pad->dim >= shape.rank() || !match.is_cut_by_rule()) return shape;
+  TENPLEX_ASSIGN_OR_RETURN(shape[pad->dim], sizes_.value_of(*pad->data, nullptr));
   return shape;
 }
 

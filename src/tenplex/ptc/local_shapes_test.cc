@@ -19,7 +19,7 @@ tensors:
   - {match: 'l.{layer}.down', slice: [{dim: 1, by: tp}], stage: layer}
   - {match: odd, slice: [{dim: 0, by: tp}]}
   - {match: flat, slice: [{flat: true, by: tp}]}
-slots: {exp_avg: {slice: [{flat: true, by: pp}]}}
+slots: {exp_avg: {slice: [{flat: true, by: pp}]}, rows: {base: whole, slice: [{dim: 0, by: tp}]}}
 )",
                       "x")
       .value();
@@ -46,6 +46,16 @@ TEST(GlobalShapes, OfFlatSlotsAreThoseOfTheParameter) {
   const auto shapes = global_shapes_from_locals(layout(), {{"pp", 2}}, devices);
   ASSERT_TRUE(shapes) << shapes.error().to_string();
   EXPECT_EQ((*shapes)[1].shape, (Dims{3, 3}));
+}
+
+TEST(GlobalShapes, OfSlotsThatAreCutByThemselvesHaveNoPadding) {
+  // emb has 13 rows of 16; the slot's own cut knows nothing of that.
+  const std::vector<std::vector<LocalTensor>> devices = {{f32("emb", {8, 2}), f32("o.state.emb.rows", {8})},
+                                                         {f32("emb", {8, 2}), f32("o.state.emb.rows", {8})}};
+  const auto shapes = global_shapes_from_locals(layout(), {{"tp", 2}}, devices);
+  ASSERT_TRUE(shapes) << shapes.error().to_string();
+  EXPECT_EQ((*shapes)[0].shape, (Dims{13, 2}));
+  EXPECT_EQ((*shapes)[1].shape, (Dims{16}));
 }
 
 std::string refusal(const std::vector<std::vector<LocalTensor>>& devices) {

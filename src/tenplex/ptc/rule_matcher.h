@@ -29,6 +29,11 @@ struct TensorMatch {
   const SlotRule* slot = nullptr;  ///< null: the default, as the parameter
   std::string slot_name;
   std::int32_t parameter = -1;  ///< index of a slot's parameter, if it is there
+
+  /// True if all that `rule` says counts; else the tensor is a slot that has only the places of its parameter's rule.
+  bool is_cut_by_rule() const {
+    return !is_slot || (!is_whole && (slot == nullptr || slot->base == SlotRule::Base::kParameter));
+  }
 };
 
 class RuleMatcher {

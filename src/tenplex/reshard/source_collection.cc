@@ -8,13 +8,10 @@
 #include <limits>
 #include <utility>
 
+#include "tenplex/formats/chunk_check.h"
+
 namespace tenplex {
 namespace {
-
-Error bad_chunk(const CheckpointInfo& info, const Chunk& chunk, std::string_view why) {
-  return corrupt(fmt::format("tensor '{}' of shape {}: stored chunk {} {}", info.tensors[chunk.tensor.index()].name,
-                             to_string(info.tensors[chunk.tensor.index()].shape), to_string(chunk.box), why));
-}
 
 void add_dims(Hasher& hasher, const Dims& dims) {
   hasher.add(dims.rank());
@@ -28,35 +25,12 @@ Result<std::unique_ptr<SourceCollection>> SourceCollection::build(const Checkpoi
   if (info.chunks.size() >= std::numeric_limits<std::uint32_t>::max()) {
     return unsupported(fmt::format("a checkpoint of {} chunks", info.chunks.size()));
   }
-  TENPLEX_TRY(collection->check_chunks());
+  TENPLEX_TRY(check_chunks(info));
   collection->names_ = NameIndex(info.tensors);
   if (const std::optional<TensorId> repeated = collection->names_.repeated())
     return corrupt(fmt::format("tensor '{}' is there twice", info.tensors[repeated->index()].name));
   collection->group_by_tensor();
   return collection;
-}
-
-Result<void> SourceCollection::check_chunks() const {
-  for (const TensorInfo& tensor : info_.tensors) TENPLEX_TRY(check_tensor(tensor));
-  for (std::size_t i = 0; i < info_.chunks.size(); ++i) {
-    const Chunk chunk = info_.chunks[i];
-    if (chunk.tensor.value() < 0 || chunk.tensor.index() >= info_.tensors.size()) {
-      return corrupt(fmt::format("chunk {} belongs to no tensor", i));
-    }
-    const Dims& shape = info_.tensors[chunk.tensor.index()].shape;
-    if (chunk.box.rank() != shape.rank()) return bad_chunk(info_, chunk, "has another rank");
-    for (int dim = 0; dim < shape.rank(); ++dim) {
-      const std::int64_t offset = chunk.box.offset[dim];
-      const std::int64_t extent = chunk.box.extent[dim];
-      if (offset < 0 || extent < 0 || offset > shape[dim] || extent > shape[dim] - offset) {
-        return bad_chunk(info_, chunk, "lies outside");
-      }
-    }
-    if (chunk.file < 0 || static_cast<std::size_t>(chunk.file) >= info_.files.size()) {
-      return bad_chunk(info_, chunk, "lies in no file");
-    }
-  }
-  return {};
 }
 
 void SourceCollection::group_by_tensor() {

@@ -51,7 +51,6 @@ class SourceCollection final : public Collection {
 
  private:
   explicit SourceCollection(const CheckpointInfo& info) : info_(info) {}
-  Result<void> check_chunks() const;
   void group_by_tensor();
   void sort_tensor(std::size_t tensor);
 

@@ -12,6 +12,7 @@
 #include "tenplex/formats/safetensors/side_metadata.h"
 #include "tenplex/formats/safetensors/whole_tensors.h"
 #include "tenplex/formats/state/flatten.h"
+#include "tenplex/formats/whole_tensor.h"
 
 namespace tenplex::hf {
 namespace {
@@ -123,7 +124,7 @@ Result<void> HfWriter::add_file(const std::vector<TensorId>& tensors, std::strin
     weight_map_.emplace_back(infos.back().name, path);
     total_parameters_ += volume(infos.back().shape);
     if (size_bytes(infos.back()) == 0) continue;
-    file.segments.push_back(safetensors::whole_segment(*request_.target, tensor));
+    file.segments.push_back(whole_segment(*request_.target, tensor));
     total_bytes_ += file.segments.back().size_bytes;
   }
   TENPLEX_ASSIGN_OR_RETURN(std::string header, safetensors::build_header(infos, metadata_));

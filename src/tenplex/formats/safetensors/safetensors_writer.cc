@@ -12,6 +12,7 @@
 #include "tenplex/formats/manifest/side_data.h"
 #include "tenplex/formats/safetensors/side_metadata.h"
 #include "tenplex/formats/safetensors/whole_tensors.h"
+#include "tenplex/formats/whole_tensor.h"
 
 namespace tenplex::safetensors {
 namespace {

@@ -4,27 +4,14 @@
 
 #include <algorithm>
 
+#include "tenplex/formats/whole_tensor.h"
+
 namespace tenplex::safetensors {
 
 bool all_whole(const Collection& collection) {
-  SubTensor shard;
-  for (std::size_t index = 0; index < collection.tensors().size(); ++index) {
-    const TensorInfo& tensor = collection.tensors()[index];
-    if (size_bytes(tensor) == 0 || collection.alias_of(TensorId(index))) continue;
-    if (collection.shard_count(TensorId(index)) != 1) return false;
-    collection.shard(TensorId(index), 0, &shard);
-    if (shard.pieces.size() != 1 || shard.pieces[0].box != Box::whole(tensor.shape)) return false;
-  }
+  for (std::size_t index = 0; index < collection.tensors().size(); ++index)
+    if (!is_whole(collection, TensorId(index))) return false;
   return true;
-}
-
-Segment whole_segment(const Collection& collection, TensorId tensor) {
-  const TensorInfo& info = collection.tensors()[tensor.index()];
-  Segment segment{Segment::Kind::kShard, tensor, 0, 0, size_bytes(info)};
-  SubTensor shard;
-  collection.shard(tensor, 0, &shard);
-  if (shard != whole_tensor(info.shape)) segment.kind = Segment::Kind::kPiece;
-  return segment;
 }
 
 std::vector<TensorId> stored_order(const Collection& collection, const std::vector<TensorId>& aliases) {

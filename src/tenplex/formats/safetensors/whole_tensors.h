@@ -10,11 +10,8 @@
 
 namespace tenplex::safetensors {
 
-/// True if every tensor has one shard, and one piece of it is the whole tensor (or the tensor is empty).
+/// True if is_whole() every tensor.
 bool all_whole(const Collection& collection);
-
-/// The data of a whole tensor, without padding. Requires: all_whole(collection), and it is not empty.
-Segment whole_segment(const Collection& collection, TensorId tensor);
 
 /// Tensors that stand for themselves, those of wider elements first, else in the collection's order.
 std::vector<TensorId> stored_order(const Collection& collection, const std::vector<TensorId>& aliases);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One segment per part of the zip layout: even segments are literal, odd ones are storages. A storage that is exactly
-// one contiguous tensor is a kShard segment, any other a kStorage segment.
+// one contiguous tensor is a kShard segment (kPiece, if its layout pads it), any other a kStorage segment.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "tenplex/formats/torch/torch_pickle_writer.h"
 #include "tenplex/formats/torch/torch_side.h"
 #include "tenplex/formats/torch/zip_layout.h"
+#include "tenplex/formats/whole_tensor.h"
 
 namespace tenplex {
 namespace {
@@ -53,19 +54,10 @@ Result<void> check_whole(const Collection& target) {
         "a torch file holds whole tensors of one device, and the target has {} devices; use --format dcp or "
         "safetensors",
         target.device_count()));
-  SubTensor shard;
-  for (std::size_t index = 0; index < target.tensors().size(); ++index) {
-    const TensorInfo& tensor = target.tensors()[index];
-    if (volume(tensor.shape) == 0 || target.alias_of(TensorId(index))) continue;
-    bool whole = target.shard_count(TensorId(index)) == 1;
-    if (whole) {
-      target.shard(TensorId(index), 0, &shard);
-      whole = shard == whole_tensor(tensor.shape);
-    }
-    if (!whole)
-      return unsupported(
-          fmt::format("tensor '{}' is cut in the target layout; a torch file holds whole tensors", tensor.name));
-  }
+  for (std::size_t index = 0; index < target.tensors().size(); ++index)
+    if (!is_whole(target, TensorId(index)))
+      return unsupported(fmt::format("tensor '{}' is cut in the target layout; a torch file holds whole tensors",
+                                     target.tensors()[index].name));
   return {};
 }
 
@@ -74,7 +66,8 @@ class TorchWriter : public CheckpointWriter {
   Result<OutputPlan> prepare(const WriteRequest& request) override {
     const CheckpointInfo& source = *request.source;
     tensors_ = request.target->tensors();
-    TENPLEX_TRY(check_whole(*request.target));
+    target_ = request.target;
+    TENPLEX_TRY(check_whole(*target_));
     if (!source.extra_files.empty() && request.keep_all_files)
       return unsupported(
           fmt::format("a torch file has no place for '{}' and {} files in all beside the tensors; --drop-extra-files "
@@ -82,7 +75,7 @@ class TorchWriter : public CheckpointWriter {
                       source.extra_files[0].path, source.extra_files.size()));
     state_ = &source.state;
     if (source.state.root == kNoNode) use(flat_state(tensors_, source.aliases));
-    tie_leaves(*request.target);
+    tie_leaves(*target_);
     TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(*state_, state_->root, tensors_));
     TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
     TENPLEX_TRY(check_all_written(pickle));
@@ -199,17 +192,13 @@ class TorchWriter : public CheckpointWriter {
   }
 
   Segment data_segment(const TorchPickleWriter& pickle, const OutputStorage& storage) {
-    Segment segment;
     const TensorView first = state_->view(storage.views[0]);
     const TensorInfo& tensor = tensors_[first.tensor.index()];
     const bool whole = std::all_of(storage.views.begin(), storage.views.end(), [&](NodeId node) {
       return state_->view(node).tensor == first.tensor && is_contiguous(pickle, node);
     });
-    if (whole && storage.size_bytes == size_bytes(tensor)) {
-      segment.kind = Segment::Kind::kShard;
-      segment.tensor = first.tensor;
-      return segment;
-    }
+    if (whole && storage.size_bytes == size_bytes(tensor)) return whole_segment(*target_, first.tensor);
+    Segment segment;
     segment.kind = Segment::Kind::kStorage;
     segment.tensor = first.tensor;
     segment.shard = static_cast<std::int64_t>(shared_.size());
@@ -231,7 +220,8 @@ class TorchWriter : public CheckpointWriter {
     return pickle.offset_in_storage(node) == 0;
   }
 
-  std::span<const TensorInfo> tensors_;  // the target's, which outlives the writer
+  const Collection* target_ = nullptr;  // outlives the writer, as do its tensors
+  std::span<const TensorInfo> tensors_;
   const StateGraph* state_ = nullptr;    // the source's, which outlives the writer, or own_state_
   std::optional<StateGraph> own_state_;
   std::vector<TensorId> stored_as_;  // as OutputPlan::stored_as
