@@ -42,17 +42,19 @@ Result<std::optional<DType>> parse_policy(std::string_view policy) {
 
 }  // namespace
 
-Result<DTypeCounts> apply_dtype_policy(const std::string& policy, std::vector<TensorInfo>* tensors) {
+Result<DTypeCounts> apply_dtype_policy(const std::string& policy, TensorList* tensors) {
   TENPLEX_ASSIGN_OR_RETURN(const auto target, parse_policy(policy));
   DTypeCounts left;
   if (!target) return left;
-  for (TensorInfo& tensor : *tensors) {
+  std::vector<TensorInfo> converted = **tensors;
+  for (TensorInfo& tensor : converted) {
     if (is_convertible(tensor.dtype)) {
       tensor.dtype = *target;
     } else if (holds_fractions(tensor.dtype)) {
       ++left[tensor.dtype];
     }
   }
+  *tensors = std::make_shared<const std::vector<TensorInfo>>(std::move(converted));
   return left;
 }
 

@@ -19,9 +19,9 @@ namespace tenplex::cli {
 /// Number of tensors by dtype.
 using DTypeCounts = std::map<DType, std::int64_t>;
 
-/// Changes the dtypes of the tensors that the policy converts. Returns the floating-point and complex tensors that a
-/// cast leaves as they are. Errors: invalid_argument for an unknown policy.
-Result<DTypeCounts> apply_dtype_policy(const std::string& policy, std::vector<TensorInfo>* tensors);
+/// Gives the tensors that the policy converts other dtypes, in a list of their own. Returns the floating-point and
+/// complex tensors that a cast leaves as they are. Errors: invalid_argument for an unknown policy.
+Result<DTypeCounts> apply_dtype_policy(const std::string& policy, TensorList* tensors);
 
 CLI::Validator dtype_policy_validator();
 

@@ -89,7 +89,11 @@ Result<std::vector<std::string>> object_names(const CheckpointInfo& info) {
   return names;
 }
 
-Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, std::vector<TensorInfo> tensors,
+TensorList tensors_of(const std::shared_ptr<const CheckpointReader>& reader) {
+  return TensorList(reader, &reader->info().tensors);
+}
+
+Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, TensorList tensors,
                           const LayoutChoice& choice) {
   TENPLEX_ASSIGN_OR_RETURN(const MeshSizes sizes, parse_mesh_sizes(choice.sizes));
   TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(files, info, choice, "--layout"));

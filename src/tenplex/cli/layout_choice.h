@@ -42,8 +42,11 @@ struct CutCollection {
 
 /// Cuts `tensors` (and gives the checkpoint's objects owners) as chosen. Errors: invalid_argument if no layout is known
 /// or it does not fit, not_found.
-Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, std::vector<TensorInfo> tensors,
+Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, TensorList tensors,
                           const LayoutChoice& choice);
+
+/// The checkpoint's tensors; they are there as long as the list is.
+TensorList tensors_of(const std::shared_ptr<const CheckpointReader>& reader);
 
 /// The chunks of a checkpoint as a collection: what each device stored. Objects belong to device 0. Errors: corrupt.
 Result<std::unique_ptr<Collection>> collection_of_checkpoint(const CheckpointInfo& info);

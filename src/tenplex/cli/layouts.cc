@@ -68,10 +68,10 @@ Result<int> check(const Context& context, const CheckOptions& options) {
       fmt::format("{}: {}, axes {}\n", printable_name(layout.name()), counted(layout.rules().tensors.size(), "rule"),
                   printable(fmt::format("{}", fmt::join(layout.axes(), ", "))));
   if (!options.checkpoint.path.empty()) {
-    TENPLEX_ASSIGN_OR_RETURN(const auto reader,
+    TENPLEX_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckpointReader> reader,
                              open_source(context, options.checkpoint, FromMeans::kError, options.layout.layout));
     TENPLEX_ASSIGN_OR_RETURN(const CutCollection fitted,
-                             cut(context.files, reader->info(), reader->info().tensors, options.layout));
+                             cut(context.files, reader->info(), tensors_of(reader), options.layout));
     text += fmt::format("fits {} ({}) on {}\n", printable_name(options.checkpoint.path),
                         counted(reader->info().tensors.size(), "tensor"), mesh_text(fitted.note.mesh));
     json["devices"] = Json::array();

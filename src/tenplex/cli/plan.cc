@@ -49,14 +49,14 @@ Result<Topology> load_topology(FileSystem& files, const std::string& path, int d
 
 /// The source as --from says, as the checkpoint says, or as its chunks lie.
 Result<std::unique_ptr<Collection>> source_collection(const Context& context, const PlanCommandOptions& options,
-                                                      const CheckpointInfo& info) {
+                                                      const std::shared_ptr<const CheckpointReader>& reader) {
   LayoutChoice from = options.source.from;
   if (!from.sizes.empty() || !from.layout.empty()) {
     if (from.layout.empty()) from.layout = options.to.layout;
-    TENPLEX_ASSIGN_OR_RETURN(CutCollection assumed, cut(context.files, info, info.tensors, from));
+    TENPLEX_ASSIGN_OR_RETURN(CutCollection assumed, cut(context.files, reader->info(), tensors_of(reader), from));
     return std::move(assumed.collection);
   }
-  return collection_of_checkpoint(info);
+  return collection_of_checkpoint(reader->info());
 }
 
 /// Ranks that differ only in their tp coordinate, group by group.
@@ -109,11 +109,11 @@ Result<void> write_page(FileSystem& files, const std::string& path, const std::s
 }
 
 Result<int> run_plan(const Context& context, const PlanCommandOptions& options) {
-  TENPLEX_ASSIGN_OR_RETURN(const auto reader,
+  TENPLEX_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckpointReader> reader,
                            open_source(context, options.source, FromMeans::kAssumption, options.to.layout));
   const CheckpointInfo& info = reader->info();
-  TENPLEX_ASSIGN_OR_RETURN(const auto source, source_collection(context, options, info));
-  TENPLEX_ASSIGN_OR_RETURN(const CutCollection target, cut(context.files, info, info.tensors, options.to));
+  TENPLEX_ASSIGN_OR_RETURN(const auto source, source_collection(context, options, reader));
+  TENPLEX_ASSIGN_OR_RETURN(const CutCollection target, cut(context.files, info, tensors_of(reader), options.to));
   const int devices = std::max(source->device_count(), target.collection->device_count());
   TENPLEX_ASSIGN_OR_RETURN(const Topology topology, load_topology(context.files, options.topology, devices));
   TENPLEX_ASSIGN_OR_RETURN(const PlacementPolicy policy, parse_placement_policy(options.placement));

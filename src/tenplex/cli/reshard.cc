@@ -97,7 +97,8 @@ Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& 
 Result<Outcome> perform(const Context& context, const ReshardCommandOptions& options) {
   const std::string target_path = without_trailing_slashes(options.target);
   TENPLEX_TRY(check_target(context.files, options.source.path, target_path, options.overwrite));
-  TENPLEX_ASSIGN_OR_RETURN(auto source, open_source(context, options.source, FromMeans::kError, options.to.layout));
+  TENPLEX_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckpointReader> source,
+                           open_source(context, options.source, FromMeans::kError, options.to.layout));
   const CheckpointInfo& info = source->info();
   if (options.overwrite)
     TENPLEX_TRY(check_replaced(context.files, target_path,
@@ -105,7 +106,7 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
                                options.source.reading()));
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
   TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));
-  auto tensors = info.tensors;
+  TensorList tensors = tensors_of(source);
   TENPLEX_ASSIGN_OR_RETURN(DTypeCounts not_cast, apply_dtype_policy(options.dtype_policy, &tensors));
   TENPLEX_ASSIGN_OR_RETURN(const CutCollection target, cut(context.files, info, std::move(tensors), options.to));
   if (format->name == "hf" && target.collection->device_count() > 1)

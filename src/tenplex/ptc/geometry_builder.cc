@@ -43,53 +43,65 @@ std::string GeometryBuilder::describe(const TensorInfo& tensor, const TensorMatc
                      describe_rule(layout_, *match.rule));
 }
 
-Result<GeometryBuilder::Geometries> GeometryBuilder::build(std::span<TensorInfo> tensors,
+Result<GeometryBuilder::Geometries> GeometryBuilder::build(std::span<const TensorInfo> tensors,
                                                            std::span<const TensorMatch> matches) {
   TENPLEX_TRY(count_captures(matches));
-  std::vector<Placement> placements;
-  placements.reserve(tensors.size());
-  for (std::size_t index = 0; index < tensors.size(); ++index) {
-    auto placement = prepare(&tensors[index], matches[index]);
-    if (!placement) return std::move(placement).with_context(describe(tensors[index], matches[index])).error();
-    placements.push_back(std::move(*placement));
-  }
-  TENPLEX_TRY(fill_buckets(tensors, matches, placements));
   Geometries result;
-  std::map<std::vector<std::int64_t>, std::int32_t> known;
+  result.geometry_of_tensor.resize(tensors.size());
+  std::vector<InBucket> bucketed;  // where one lies depends on the others
+  const auto described = [&](std::size_t index, auto failed) {
+    return std::move(failed).with_context(describe(tensors[index], matches[index])).error();
+  };
   for (std::size_t index = 0; index < tensors.size(); ++index) {
-    Placement& placement = placements[index];
-    std::vector<std::int64_t> key{static_cast<std::int64_t>(placement.mesh)};
-    append(std::vector<std::int64_t>(tensors[index].shape.begin(), tensors[index].shape.end()), &key);
-    key.push_back(placement.padding ? placement.padding->dim : -1);
-    key.push_back(placement.padding ? placement.padding->padded : -1);
-    for (const Cut& cut : placement.cuts) append(cut, &key);
-    for (const auto& axes : placement.cut_axes) {
-      key.push_back(-2);
-      for (const std::size_t axis : axes) key.push_back(static_cast<std::int64_t>(axis));
+    auto placement = prepare(tensors[index], matches[index]);
+    if (!placement) return described(index, std::move(placement));
+    if (placement->shape != tensors[index].shape) result.real_shapes.emplace_back(index, placement->shape);
+    if (!placement->bucket.empty()) {
+      bucketed.push_back({index, std::move(*placement)});
+    } else if (auto added = add(index, std::move(*placement), &result); !added) {
+      return described(index, std::move(added));
     }
-    for (const FixedAxis& fixed : placement.fixed) {
-      key.push_back(static_cast<std::int64_t>(fixed.axis));
-      append(fixed.coordinates, &key);
-    }
-    const auto [found, is_new] = known.emplace(std::move(key), static_cast<std::int32_t>(result.geometries.size()));
-    result.geometry_of_tensor.push_back(found->second);
-    if (!is_new) continue;
-    auto slicing = Slicing::make(tensors[index].shape, placement.padding, std::move(placement.cuts));
-    if (!slicing) return std::move(slicing).with_context(describe(tensors[index], matches[index])).error();
-    result.geometries.emplace_back(meshes_[placement.mesh], std::move(*slicing), std::move(placement.cut_axes),
-                                   std::move(placement.fixed));
   }
+  TENPLEX_TRY(fill_buckets(tensors, matches, bucketed));
+  for (InBucket& in_bucket : bucketed)
+    if (auto added = add(in_bucket.tensor, std::move(in_bucket.placement), &result); !added)
+      return described(in_bucket.tensor, std::move(added));
   return result;
 }
 
-Result<GeometryBuilder::Placement> GeometryBuilder::prepare(TensorInfo* tensor, const TensorMatch& match) {
-  TENPLEX_TRY(check_tensor(*tensor));
+Result<void> GeometryBuilder::add(std::size_t tensor, Placement placement, Geometries* result) {
+  std::vector<std::int64_t> key{static_cast<std::int64_t>(placement.mesh)};
+  append(std::vector<std::int64_t>(placement.shape.begin(), placement.shape.end()), &key);
+  key.push_back(placement.padding ? placement.padding->dim : -1);
+  key.push_back(placement.padding ? placement.padding->padded : -1);
+  for (const Cut& cut : placement.cuts) append(cut, &key);
+  for (const auto& axes : placement.cut_axes) {
+    key.push_back(-2);
+    for (const std::size_t axis : axes) key.push_back(static_cast<std::int64_t>(axis));
+  }
+  for (const FixedAxis& fixed : placement.fixed) {
+    key.push_back(static_cast<std::int64_t>(fixed.axis));
+    append(fixed.coordinates, &key);
+  }
+  const auto [found, is_new] = known_.emplace(std::move(key), static_cast<std::int32_t>(result->geometries.size()));
+  result->geometry_of_tensor[tensor] = found->second;
+  if (!is_new) return {};
+  TENPLEX_ASSIGN_OR_RETURN(Slicing slicing,
+                           Slicing::make(placement.shape, placement.padding, std::move(placement.cuts)));
+  result->geometries.emplace_back(meshes_[placement.mesh], std::move(slicing), std::move(placement.cut_axes),
+                                  std::move(placement.fixed));
+  return {};
+}
+
+Result<GeometryBuilder::Placement> GeometryBuilder::prepare(const TensorInfo& tensor, const TensorMatch& match) {
+  TENPLEX_TRY(check_tensor(tensor));
   const TensorRule& rule = *match.rule;
   Placement placement;
   placement.mesh = rule.mesh;
+  placement.shape = tensor.shape;
   TENPLEX_TRY(add_stages(match, &placement));
   const bool as_parameter = match.is_cut_by_rule();
-  if (rule.pad && as_parameter) TENPLEX_TRY(apply_padding(*rule.pad, meshes_[rule.mesh], tensor, &placement));
+  if (rule.pad && as_parameter) TENPLEX_TRY(apply_padding(*rule.pad, meshes_[rule.mesh], &placement));
   for (const SliceRule& slice : rule.slices)
     if (as_parameter || slice.kind == SliceRule::Kind::kPlace) TENPLEX_TRY(add_slice(slice, match, &placement));
   if (match.is_slot && !match.is_whole && match.slot != nullptr) {
@@ -101,19 +113,19 @@ Result<GeometryBuilder::Placement> GeometryBuilder::prepare(TensorInfo* tensor, 
   return placement;
 }
 
-Result<void> GeometryBuilder::apply_padding(const PadRule& pad, const Mesh& mesh, TensorInfo* tensor,
-                                            Placement* placement) const {
-  if (pad.dim >= tensor->shape.rank())
-    return invalid_argument(fmt::format("pads dim {}, but the tensor has rank {}", pad.dim, tensor->shape.rank()));
-  std::int64_t data = tensor->shape[pad.dim];
+Result<void> GeometryBuilder::apply_padding(const PadRule& pad, const Mesh& mesh, Placement* placement) const {
+  Dims& shape = placement->shape;
+  if (pad.dim >= shape.rank())
+    return invalid_argument(fmt::format("pads dim {}, but the tensor has rank {}", pad.dim, shape.rank()));
+  std::int64_t data = shape[pad.dim];
   if (pad.data) {
     TENPLEX_ASSIGN_OR_RETURN(data, sizes_.value_of(*pad.data, nullptr));
-    if (data > tensor->shape[pad.dim])
-      return invalid_argument(fmt::format("expected at least {} indices of data in dim {}, found {}", data, pad.dim,
-                                          tensor->shape[pad.dim]));
+    if (data > shape[pad.dim])
+      return invalid_argument(
+          fmt::format("expected at least {} indices of data in dim {}, found {}", data, pad.dim, shape[pad.dim]));
   }
   TENPLEX_ASSIGN_OR_RETURN(const std::int64_t padded, sizes_.padded_extent(pad, data, mesh));
-  tensor->shape[pad.dim] = data;
+  shape[pad.dim] = data;
   placement->padding = PaddedDim{pad.dim, padded};
   return {};
 }

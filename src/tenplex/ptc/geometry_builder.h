@@ -30,19 +30,22 @@ class GeometryBuilder {
   struct Geometries {
     std::vector<Geometry> geometries;
     std::vector<std::int32_t> geometry_of_tensor;
+    /// Of tensors whose given shape has padding in it: index and shape without it.
+    std::vector<std::pair<std::size_t, Dims>> real_shapes;
   };
 
   GeometryBuilder(const Layout& layout, std::span<const Mesh> meshes, const NamedSizes& sizes)
       : layout_(layout), meshes_(meshes), sizes_(layout, sizes) {}
 
-  /// Replaces padded extents in the tensors' shapes by real ones.
-  /// Errors: invalid_argument, out_of_range; they name the tensor, its shape, the mesh, and the rule with its line.
-  Result<Geometries> build(std::span<TensorInfo> tensors, std::span<const TensorMatch> matches);
+  /// Called once. Errors: invalid_argument, out_of_range; they name the tensor, its shape, the mesh, and the rule with
+  /// its line.
+  Result<Geometries> build(std::span<const TensorInfo> tensors, std::span<const TensorMatch> matches);
 
  private:
   /// What decides a tensor's geometry.
   struct Placement {
     std::size_t mesh = 0;
+    Dims shape;  // without padding
     std::optional<PaddedDim> padding;
     std::vector<Cut> cuts;
     std::vector<std::vector<std::size_t>> cut_axes;
@@ -52,9 +55,14 @@ class GeometryBuilder {
     std::int64_t bucket_multiple = 1;
   };
 
+  struct InBucket {
+    std::size_t tensor;
+    Placement placement;
+  };
+
   Result<void> count_captures(std::span<const TensorMatch> matches);
-  Result<Placement> prepare(TensorInfo* tensor, const TensorMatch& match);
-  Result<void> apply_padding(const PadRule& pad, const Mesh& mesh, TensorInfo* tensor, Placement* placement) const;
+  Result<Placement> prepare(const TensorInfo& tensor, const TensorMatch& match);
+  Result<void> apply_padding(const PadRule& pad, const Mesh& mesh, Placement* placement) const;
   Result<void> add_slice(const SliceRule& slice, const TensorMatch& match, Placement* placement) const;
   Result<void> add_zero1(const TensorMatch& match, Placement* placement) const;
   Result<void> place(const SliceRule& slice, const TensorMatch& match, Placement* placement) const;
@@ -62,7 +70,8 @@ class GeometryBuilder {
   Result<std::int64_t> stage_of_layer(std::int64_t layer, std::int64_t stages) const;
   Result<void> check_axes(const Placement& placement) const;
   Result<void> fill_buckets(std::span<const TensorInfo> tensors, std::span<const TensorMatch> matches,
-                            std::span<Placement> placements) const;
+                            std::span<InBucket> bucketed) const;
+  Result<void> add(std::size_t tensor, Placement placement, Geometries* result);
   std::string bucket_name(const SliceRule& slice, const TensorMatch& match, const Placement& placement) const;
 
   std::string describe(const TensorInfo& tensor, const TensorMatch& match) const;
@@ -71,6 +80,7 @@ class GeometryBuilder {
   std::span<const Mesh> meshes_;
   const LayoutSizes sizes_;
   std::map<std::string, std::int64_t, std::less<>> capture_counts_;  // highest number seen, plus one
+  std::map<std::vector<std::int64_t>, std::int32_t> known_;          // geometries, by what decides them
 };
 
 }  // namespace tenplex

@@ -117,18 +117,16 @@ std::string GeometryBuilder::bucket_name(const SliceRule& slice, const TensorMat
 
 /// Gives every tensor of a bucket its offset, then all of them the bucket's size.
 Result<void> GeometryBuilder::fill_buckets(std::span<const TensorInfo> tensors, std::span<const TensorMatch> matches,
-                                           std::span<Placement> placements) const {
+                                           std::span<InBucket> bucketed) const {
   std::map<std::string, std::int64_t> sizes;
   std::map<std::string, std::int64_t> multiples;
   const auto flat_of = [](Placement& placement) {
     const auto is_flat = [](const Cut& cut) { return std::holds_alternative<FlatCut>(cut); };
     return std::find_if(placement.cuts.begin(), placement.cuts.end(), is_flat);
   };
-  for (std::size_t index = 0; index < placements.size(); ++index) {
-    Placement& placement = placements[index];
-    if (placement.bucket.empty()) continue;
+  for (auto& [index, placement] : bucketed) {
     const auto flat = flat_of(placement);
-    auto before = Slicing::make(tensors[index].shape, placement.padding, {placement.cuts.begin(), flat});
+    auto before = Slicing::make(placement.shape, placement.padding, {placement.cuts.begin(), flat});
     if (!before) return std::move(before).with_context(describe(tensors[index], matches[index])).error();
     const auto volume = before->uniform_local_volume();
     if (!volume)
@@ -144,9 +142,7 @@ Result<void> GeometryBuilder::fill_buckets(std::span<const TensorInfo> tensors, 
     std::get_if<FlatCut>(&*flat)->bucket_offset = *offset;
     size = *end;
   }
-  for (std::size_t index = 0; index < placements.size(); ++index) {
-    Placement& placement = placements[index];
-    if (placement.bucket.empty()) continue;
+  for (auto& [index, placement] : bucketed) {
     const std::int64_t multiple = multiples[placement.bucket];
     const auto padded = checked_mul(ceil_div(sizes[placement.bucket], multiple), multiple);
     if (!padded)

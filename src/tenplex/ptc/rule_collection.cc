@@ -10,21 +10,25 @@
 namespace tenplex {
 
 Result<std::unique_ptr<RuleCollection>> RuleCollection::make(const Layout& layout, const MeshSizes& mesh,
-                                                             std::vector<TensorInfo> tensors,
-                                                             std::vector<std::string> objects,
+                                                             TensorList tensors, std::vector<std::string> objects,
                                                              const NamedSizes& sizes) {
   std::unique_ptr<RuleCollection> collection(new RuleCollection(layout));
   TENPLEX_ASSIGN_OR_RETURN(collection->meshes_, make_meshes(collection->layout_.rules().meshes, mesh));
-  for (const TensorInfo& tensor : tensors) TENPLEX_TRY(check_tensor(tensor));
+  for (const TensorInfo& tensor : *tensors) TENPLEX_TRY(check_tensor(tensor));
   collection->tensors_ = std::move(tensors);
-  const RuleMatcher matcher(collection->layout_, collection->tensors_, false);
+  const RuleMatcher matcher(collection->layout_, *collection->tensors_, false);
   TENPLEX_ASSIGN_OR_RETURN(const std::vector<TensorMatch> matches, matcher.match_all());
   for (const TensorMatch& match : matches) collection->rule_lines_.push_back(match.rule->line);
   GeometryBuilder builder(collection->layout_, collection->meshes_, sizes);
-  TENPLEX_ASSIGN_OR_RETURN(GeometryBuilder::Geometries geometries, builder.build(collection->tensors_, matches));
+  TENPLEX_ASSIGN_OR_RETURN(GeometryBuilder::Geometries geometries, builder.build(*collection->tensors_, matches));
+  if (!geometries.real_shapes.empty()) {
+    std::vector<TensorInfo> real = *collection->tensors_;
+    for (const auto& [index, shape] : geometries.real_shapes) real[index].shape = shape;
+    collection->tensors_ = std::make_shared<const std::vector<TensorInfo>>(std::move(real));
+  }
   collection->geometries_ = std::move(geometries.geometries);
   collection->geometry_of_tensor_ = std::move(geometries.geometry_of_tensor);
-  collection->names_ = NameIndex(collection->tensors_);
+  collection->names_ = NameIndex(*collection->tensors_);
   TENPLEX_TRY(collection->resolve_ties());
   TENPLEX_TRY(collection->place_objects(std::move(objects)));
   collection->compute_hash(sizes);
@@ -69,8 +73,8 @@ Result<void> RuleCollection::resolve_ties() {
     const auto alias = find(tie.alias);
     const auto to = find(tie.to);
     if (!alias || !to) continue;
-    const TensorInfo& one = tensors_[alias->index()];
-    const TensorInfo& other = tensors_[to->index()];
+    const TensorInfo& one = tensors()[alias->index()];
+    const TensorInfo& other = tensors()[to->index()];
     if (one.dtype != other.dtype || one.shape != other.shape)
       return invalid_argument(fmt::format("{}: tensor '{}' ({} {}) cannot be tied to '{}' ({} {})",
                                           layout_.where(tie.line), one.name, to_string(one.dtype), to_string(one.shape),
@@ -123,8 +127,8 @@ void RuleCollection::compute_hash(const NamedSizes& sizes) {
     hasher.add(name);
     hasher.add(value);
   }
-  hasher.add(static_cast<std::int64_t>(tensors_.size()));
-  for (const TensorInfo& tensor : tensors_) {
+  hasher.add(static_cast<std::int64_t>(tensors_->size()));
+  for (const TensorInfo& tensor : *tensors_) {
     hasher.add(tensor.name);
     hasher.add(static_cast<std::int64_t>(tensor.dtype));
     hasher.add(tensor.shape.rank());

@@ -29,13 +29,19 @@ class RuleCollection final : public Collection {
  public:
   /// `objects` are names; each gets the owner that the layout's first matching rule gives, else device 0.
   /// Errors: invalid_argument or out_of_range, naming the tensor, its shape, the mesh, and the rule with its line.
+  static Result<std::unique_ptr<RuleCollection>> make(const Layout& layout, const MeshSizes& mesh, TensorList tensors,
+                                                      std::vector<std::string> objects = {},
+                                                      const NamedSizes& sizes = {});
   static Result<std::unique_ptr<RuleCollection>> make(const Layout& layout, const MeshSizes& mesh,
                                                       std::vector<TensorInfo> tensors,
                                                       std::vector<std::string> objects = {},
-                                                      const NamedSizes& sizes = {});
+                                                      const NamedSizes& sizes = {}) {
+    return make(layout, mesh, std::make_shared<const std::vector<TensorInfo>>(std::move(tensors)), std::move(objects),
+                sizes);
+  }
 
   int device_count() const override { return static_cast<int>(meshes_.front().device_count()); }
-  std::span<const TensorInfo> tensors() const override { return tensors_; }
+  std::span<const TensorInfo> tensors() const override { return *tensors_; }
   std::span<const ObjectInfo> objects() const override { return objects_; }
   std::int64_t shard_count(TensorId tensor) const override;
   void shard(TensorId tensor, std::int64_t index, SubTensor* shard) const override;
@@ -63,7 +69,7 @@ class RuleCollection final : public Collection {
 
   Layout layout_;
   std::vector<Mesh> meshes_;
-  std::vector<TensorInfo> tensors_;
+  TensorList tensors_;
   std::vector<ObjectInfo> objects_;
   std::vector<Geometry> geometries_;
   std::vector<std::int32_t> geometry_of_tensor_;

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct TensorInfo {
 
   friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
 };
+
+/// Tensors that several owners share: a checkpoint and the collections made of it.
+using TensorList = std::shared_ptr<const std::vector<TensorInfo>>;
 
 /// Bytes of the whole tensor. Requires: shape and dtype entered through check_tensor().
 std::int64_t size_bytes(const TensorInfo& tensor);

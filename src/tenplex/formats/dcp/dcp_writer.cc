@@ -147,6 +147,8 @@ Result<OutputFile> DcpWriter::lay_out_file(std::size_t file) {
   out.path = output_.items.files[file];
   std::vector<Start>& starts = starts_[file];
   const std::vector<std::uint32_t>& items = output_.files[file].items;
+  out.segments.reserve(2 * items.size() + 1);  // of a tensor: what leads up to its data, and that
+  starts.reserve(out.segments.capacity());
   Segment literal;
   const auto end_literal = [&] {
     if (literal.size_bytes > 0) out.segments.push_back(literal);

@@ -182,6 +182,11 @@ Result<void> OutputBuilder::place_items() {
   output_.stored_as = find_aliases(*request_.source, target_);
   const std::vector<TensorId>& same = output_.stored_as;
   std::vector<std::int64_t> written(target_.tensors().size(), kNotWritten);
+  std::size_t expected = 0;
+  for (const OutputLeaf& leaf : leaves)
+    expected += leaf.is_tensor ? static_cast<std::size_t>(target_.shard_count(leaf.tensor)) : 1;
+  output_.items.items.reserve(expected);
+  output_.leaf_of_item.reserve(expected);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     if (leaves[i].is_tensor) continue;
     if (auto added = add_byte_item(&leaves[i], i); !added) {

@@ -222,7 +222,7 @@ class TorchWriter : public CheckpointWriter {
 
   const Collection* target_ = nullptr;  // outlives the writer, as do its tensors
   std::span<const TensorInfo> tensors_;
-  const StateGraph* state_ = nullptr;    // the source's, which outlives the writer, or own_state_
+  const StateGraph* state_ = nullptr;  // the source's, which outlives the writer, or own_state_
   std::optional<StateGraph> own_state_;
   std::vector<TensorId> stored_as_;  // as OutputPlan::stored_as
   std::optional<ZipLayout> layout_;
