@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The Tenplex Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Many small things: `inspect` on a DCP of 10^6 chunks, and 50,000 tiny tensors re-cut.
+"""Many small things: `inspect` on a DCP of 10^6 chunks, a tree of 10^6 chunks re-cut, and 50,000 tiny tensors re-cut.
 
 bench/metadata.py [--chunks 1000000] [--tensors 50000] [--repetitions 5] [--folder /dev/shm]
 """
@@ -21,6 +21,7 @@ from program import MIB, Limits, Run, tenplex
 
 CHUNKS_PER_TENSOR = (1000, 2)  # few long tensors; many, whose names weigh most
 BUDGET_MIB = 64
+BYTES_PER_CHUNK = 300  # of metadata; a chunk that is read and one that is written are two
 
 
 def write_tiny_tensors(folder: Path, tensors: int) -> None:
@@ -54,12 +55,32 @@ def inspect_rows(folder: Path, arguments: argparse.Namespace) -> list[Row]:
         measured = seconds(timed_runs(arguments.repetitions, None, "inspect", many))
         # Sampling takes time itself: it has a run of its own.
         peak = tenplex("inspect", many, sample_memory=True, limits=Limits(seconds=300)).peak_anonymous_bytes
-        limit = 32 * MIB + 300 * arguments.chunks
         what = f"inspect, {arguments.chunks} chunks, {chunks} per tensor"
         rows.append(Row(what, str(measured), "< 5 s", measured.least < 5))
-        rows.append(Row(f"{what}: peak RssAnon", f"{peak / MIB:.0f} MiB", f"<= {limit / MIB:.0f} MiB", peak <= limit))
+        rows.append(Row(f"{what}: peak RssAnon", f"{peak / MIB:.0f} MiB, {peak / arguments.chunks:.0f} B/chunk"))
         shutil.rmtree(many)
     return rows
+
+
+def tree_rows(folder: Path, arguments: argparse.Namespace) -> list[Row]:
+    """A nested state whose tensors have two chunks each, so that names and tree weigh most."""
+    import torch
+
+    tensors = arguments.chunks // 2
+    names = (f"decoder.layers.{index}.mlp.linear_fc1.weight" for index in range(tensors))
+    torch.save({"model": {name: torch.zeros(4, 2) for name in names}}, folder / "tree.pt")
+    cut = ("--layout", "fsdp", "--to", "fsdp=2", "--format", "dcp", "--max-memory", f"{BUDGET_MIB}MiB")
+    tenplex("reshard", folder / "tree.pt", folder / "tree", *cut, limits=Limits(seconds=600))
+    run = tenplex(
+        "reshard", folder / "tree", folder / "target", *cut, sample_memory=True, limits=Limits(seconds=600)
+    )
+    limit = (BUDGET_MIB + 32) * MIB + BYTES_PER_CHUNK * 4 * tensors
+    for path in ("tree", "target"):
+        shutil.rmtree(folder / path)
+    (folder / "tree.pt").unlink()
+    what = f"tree of {tensors} tensors, dcp of 2 -> dcp of 2, {4 * tensors} chunks read and written: peak RssAnon"
+    peak = run.peak_anonymous_bytes
+    return [Row(what, f"{peak / MIB:.0f} MiB", f"<= {limit / MIB:.0f} MiB", peak <= limit)]
 
 
 def tiny_rows(folder: Path, arguments: argparse.Namespace) -> list[Row]:
@@ -90,7 +111,8 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=5)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="tenplex-bench-") as name:
-        rows = inspect_rows(Path(name), arguments) + tiny_rows(Path(name), arguments)
+        folder = Path(name)
+        rows = inspect_rows(folder, arguments) + tree_rows(folder, arguments) + tiny_rows(folder, arguments)
     return 0 if print_table(f"metadata: {arguments.repetitions} repetitions", rows) else 1
 
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kProtocol = 4;
 constexpr std::size_t kPartBytes = 256 << 10;
-constexpr std::int64_t kKeptBytes = 16 << 20;  // of text that is not made twice
+constexpr std::int64_t kKeptBytes = 4 << 20;  // of text that is not made twice
 constexpr std::string_view kMetadata = "torch.distributed.checkpoint.metadata";
 constexpr std::string_view kFilesystem = "torch.distributed.checkpoint.filesystem";
 
