@@ -71,9 +71,7 @@ def tree_rows(folder: Path, arguments: argparse.Namespace) -> list[Row]:
     torch.save({"model": {name: torch.zeros(4, 2) for name in names}}, folder / "tree.pt")
     cut = ("--layout", "fsdp", "--to", "fsdp=2", "--format", "dcp", "--max-memory", f"{BUDGET_MIB}MiB")
     tenplex("reshard", folder / "tree.pt", folder / "tree", *cut, limits=Limits(seconds=600))
-    run = tenplex(
-        "reshard", folder / "tree", folder / "target", *cut, sample_memory=True, limits=Limits(seconds=600)
-    )
+    run = tenplex("reshard", folder / "tree", folder / "target", *cut, sample_memory=True, limits=Limits(seconds=600))
     limit = (BUDGET_MIB + 32) * MIB + BYTES_PER_CHUNK * 4 * tensors
     for path in ("tree", "target"):
         shutil.rmtree(folder / path)
