@@ -250,6 +250,7 @@ Result<NodeId> restore_skeleton(const SideFile& side, std::span<const TensorInfo
   if (skeleton.root == kNoNode) return corrupt("the state has no root");
   std::unordered_map<std::string_view, NodeId> node_of;
   for (const SkeletonLeaf& leaf : leaves) node_of.emplace(leaf.name, leaf.node);
+  const NodeId skeleton_root = skeleton.root;
   const NodeId base = graft(std::move(skeleton), graph);
   // Placeholders give way to what they stand for.
   std::unordered_map<NodeId, NodeId> replaced;
@@ -267,7 +268,7 @@ Result<NodeId> restore_skeleton(const SideFile& side, std::span<const TensorInfo
     if (const auto found = replaced.find(id); found != replaced.end()) id = found->second;
   };
   for (NodeId id = base; id < graph->size(); ++id) graph->for_each_edge(id, follow);
-  NodeId root = skeleton.root + base;
+  NodeId root = skeleton_root + base;
   follow(root);
   return root;
 }

@@ -118,9 +118,10 @@ Result<NodeId> StateBuilder::object_node(std::uint32_t index) {
   const ItemRange& range = in_.catalog.byte_items[index];
   TENPLEX_ASSIGN_OR_RETURN(StoredItem item,
                            read_item(in_.pool[static_cast<std::size_t>(range.file)], range, in_.max_pickle_bytes));
+  const NodeId root = item.pickle.state.root;
   const NodeId base = graft(std::move(item.pickle.state), &built_.graph);
   TENPLEX_TRY(adopt_tensors(item, range, base));
-  return base + item.pickle.state.root;
+  return base + root;
 }
 
 // At path_.
