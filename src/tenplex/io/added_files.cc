@@ -16,7 +16,8 @@ namespace {
 /// Stands for a file that exists: writing to it means comparing with it.
 class ExistingFile final : public ByteSink {
  public:
-  explicit ExistingFile(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
+  ExistingFile(FileSystem& files, std::string path, std::unique_ptr<ByteSource> source)
+      : files_(files), path_(std::move(path)), source_(std::move(source)) {}
 
   Result<void> write_at(std::int64_t offset, ByteSpan bytes) override {
     std::vector<std::byte> there(bytes.size());
@@ -24,11 +25,14 @@ class ExistingFile final : public ByteSink {
     if (std::equal(bytes.begin(), bytes.end(), there.begin())) return {};
     return already_exists(fmt::format("'{}' exists already, with other bytes", name()));
   }
-  Result<void> finish() override { return {}; }
+  // The run that made it may not have waited for the disk.
+  Result<void> finish() override { return files_.sync_file(path_); }
   Result<void> close() override { return {}; }
   const std::string& name() const override { return source_->name(); }
 
  private:
+  FileSystem& files_;
+  std::string path_;
   std::unique_ptr<ByteSource> source_;
 };
 
@@ -37,7 +41,7 @@ Result<std::unique_ptr<ByteSink>> compare_with(FileSystem& files, const std::str
   if (source->size() != size_bytes)
     return already_exists(
         fmt::format("'{}' exists already, with {} bytes instead of {}", path, source->size(), size_bytes));
-  return std::unique_ptr<ByteSink>(std::make_unique<ExistingFile>(std::move(source)));
+  return std::unique_ptr<ByteSink>(std::make_unique<ExistingFile>(files, path, std::move(source)));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/recording_file_system.h"
 
 namespace tenplex {
 namespace {
@@ -30,6 +31,22 @@ TEST(AddedFiles, StayWhenKept) {
     added.keep();
   }
   EXPECT_THAT(files.files_below("/out"), ElementsAre("objects/a", "objects/sub/b"));
+}
+
+TEST(AddedFiles, SyncWhatIsThereAlready) {
+  MemoryFileSystem memory;
+  memory.put_file("/out/objects/a", "new");
+  RecordingFileSystem files(memory);
+  AddedFiles added(files, "/out/objects");
+  ASSERT_TRUE(write_file(added, "a"));
+  ASSERT_TRUE(added.publish());
+  ASSERT_TRUE(added.sync_names());
+  added.keep();
+  std::vector<std::string> synced;
+  for (const FileOperation& operation : files.operations())
+    if (operation.kind == FileOperation::Kind::kSyncFile || operation.kind == FileOperation::Kind::kSyncFolder)
+      synced.push_back(operation.path);
+  EXPECT_THAT(synced, ElementsAre("/out/objects/a", "/out/objects"));
 }
 
 TEST(AddedFiles, GoAgainAndLeaveWhatWasThere) {

@@ -110,7 +110,8 @@ void CrashModel::apply(const FileOperation& operation) {
       synced.states = {synced.states.back()};
       return;
     }
-    case Kind::kFinish: {
+    case Kind::kFinish:
+    case Kind::kSyncFile: {
       Node& file = *entries.at(name);
       file.durable = file.current;
       return;

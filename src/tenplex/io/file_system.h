@@ -96,6 +96,9 @@ class FileSystem {
   /// Makes the folder's entries durable. Errors: io.
   virtual Result<void> sync_folder(const std::string& folder) = 0;
 
+  /// Makes the content of an existing file durable, whoever wrote it. Errors: not_found, io.
+  virtual Result<void> sync_file(const std::string& path) = 0;
+
   /// Takes the exclusive lock of an existing file or folder, or returns null if another holder has it. The lock stays
   /// with the object when it is renamed. Errors: not_found (also if the path was replaced meanwhile), io.
   virtual Result<std::unique_ptr<FileLock>> try_lock(const std::string& path) = 0;

@@ -198,6 +198,14 @@ class LocalFileSystem : public FileSystem {
     return errno_error(fmt::format("cannot make folder '{}' durable", folder), errno);
   }
 
+  Result<void> sync_file(const std::string& path) override {
+    const FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!descriptor.valid()) return errno_error(fmt::format("cannot open '{}'", path), errno);
+    // What cannot be written is durable already.
+    if (::fsync(descriptor.get()) == 0 || errno == EINVAL || errno == EROFS) return {};
+    return errno_error(fmt::format("cannot make '{}' durable", path), errno);
+  }
+
   Result<std::unique_ptr<FileLock>> try_lock(const std::string& path) override {
     FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file.valid()) return errno_error(fmt::format("cannot lock '{}'", path), errno);

@@ -185,6 +185,13 @@ TEST_P(AnyFileSystem, RemovesAFolderButNotWhatItsLinksPointTo) {
   EXPECT_EQ(read("keep"), "1");
 }
 
+TEST_P(AnyFileSystem, SyncsAFileThatIsThere) {
+  write("a", "1");
+  EXPECT_TRUE(files_->sync_file(at("a")));
+  EXPECT_EQ(files_->sync_file(at("none")).error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(read("a"), "1");
+}
+
 TEST_P(AnyFileSystem, OneHolderHasTheLock) {
   ASSERT_TRUE(files_->make_folder(at("d")));
   auto first = files_->try_lock(at("d")).value();

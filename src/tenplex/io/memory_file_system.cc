@@ -331,6 +331,12 @@ Result<void> MemoryFileSystem::sync_folder(const std::string& folder) {
   return {};
 }
 
+Result<void> MemoryFileSystem::sync_file(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  TENPLEX_TRY(find(path, true));
+  return {};
+}
+
 Result<std::unique_ptr<FileLock>> MemoryFileSystem::try_lock(const std::string& path) {
   const std::lock_guard lock(mutex_);
   TENPLEX_ASSIGN_OR_RETURN(NodePointer node, find(path, false));

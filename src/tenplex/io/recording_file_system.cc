@@ -158,6 +158,12 @@ Result<void> RecordingFileSystem::sync_folder(const std::string& folder) {
   return base_.sync_folder(folder);
 }
 
+Result<void> RecordingFileSystem::sync_file(const std::string& path) {
+  TENPLEX_TRY(count_call(path));
+  record({FileOperation::Kind::kSyncFile, path, "", 0, ""});
+  return base_.sync_file(path);
+}
+
 Result<std::unique_ptr<FileLock>> RecordingFileSystem::try_lock(const std::string& path) {
   TENPLEX_TRY(count_call(path));
   return base_.try_lock(path);

@@ -29,6 +29,7 @@ struct FileOperation {
     kRename,    ///< path → other
     kExchange,  ///< path ↔ other
     kSyncFolder,
+    kSyncFile,
     kRemove,
   };
   Kind kind = Kind::kCreate;
@@ -68,6 +69,7 @@ class RecordingFileSystem : public FileSystem {
   Result<void> exchange(const std::string& a, const std::string& b) override;
   Result<void> copy_permissions(const std::string& from, const std::string& path) override;
   Result<void> sync_folder(const std::string& folder) override;
+  Result<void> sync_file(const std::string& path) override;
   Result<std::unique_ptr<FileLock>> try_lock(const std::string& path) override;
   Result<void> remove_all(const std::string& path) override;
 

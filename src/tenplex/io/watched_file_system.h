@@ -46,6 +46,7 @@ class WatchedFileSystem : public FileSystem {
     return base_.copy_permissions(from, path);
   }
   Result<void> sync_folder(const std::string& folder) override { return base_.sync_folder(folder); }
+  Result<void> sync_file(const std::string& path) override { return base_.sync_file(path); }
   Result<std::unique_ptr<FileLock>> try_lock(const std::string& path) override { return base_.try_lock(path); }
   Result<void> remove_all(const std::string& path) override { return base_.remove_all(path); }
 
