@@ -12,6 +12,7 @@
 
 #include "tenplex/base/crc32.h"
 #include "tenplex/formats/dcp/side_file.h"
+#include "tenplex/formats/manifest/envelope.h"
 #include "tenplex/formats/state/flatten.h"
 #include "tenplex/io/memory_file_system.h"
 #include "tenplex/ptc/explicit_collection.h"
@@ -352,17 +353,44 @@ TEST(DcpWriter, SaysWhichNamesAreOfOneTensorWithoutATree) {
 TEST(DcpReader, PassesOverTiesThatTheFolderDoesNotBearOut) {
   MemoryFileSystem files;
   ASSERT_TRUE(write_and_open(files, make_tied(false)));
-  dcp::SideFile stale;
-  stale.side.aliases = {{"b", "a"}};
-  files.put_file("/out/tenplex.json", *dcp::encode_side_file(stale));
+  dcp::SideFile lying;
+  lying.of = checksum_of(*files.content("/out/.metadata"));
+  lying.side.aliases = {{"b", "a"}};
+  files.put_file("/out/tenplex.json", *dcp::encode_side_file(lying));
   const auto reader = open_or_die(files, "/out");
   ASSERT_TRUE(reader);
   EXPECT_TRUE(reader->info().aliases.empty());
   EXPECT_THAT(reader->info().problems, ::testing::ElementsAre(HasSubstr("each has bytes of its own")));
 }
 
+TEST(DcpReader, PassesOverTheSideFileOfAnotherMetadata) {
+  MemoryFileSystem files;
+  ASSERT_TRUE(write_and_open(files, make_tied(true)));
+  std::string metadata = *files.content("/out/.metadata");
+  const std::size_t version = metadata.rfind("1.0.0");
+  ASSERT_NE(version, std::string::npos);
+  metadata[version] = '2';
+  files.put_file("/out/.metadata", metadata);
+  const auto reader = open_or_die(files, "/out");
+  ASSERT_TRUE(reader);
+  EXPECT_TRUE(reader->info().aliases.empty());
+  EXPECT_FALSE(reader->info().layout.has_value());
+  EXPECT_THAT(reader->info().problems, ::testing::Contains(HasSubstr("it belongs to another .metadata")));
+}
+
+TEST(DcpReader, RefusesSharedNamesWithoutAState) {
+  MemoryFileSystem files;
+  ASSERT_TRUE(write_and_open(files, make_tied(false)));
+  dcp::SideFile lying;
+  lying.of = checksum_of(*files.content("/out/.metadata"));
+  lying.repeated = {"b"};
+  files.put_file("/out/tenplex.json", *dcp::encode_side_file(lying));
+  EXPECT_EQ(open_dcp(files, "/out", {}).error().code(), ErrorCode::kCorrupt);
+}
+
 TEST(DcpSideFile, CarriesTextAndSecondNames) {
   dcp::SideFile side;
+  side.of = "0123456789abcdef0123456789abcdef";
   side.metadata = {{"format", "pt"}, {"a", "\"\n"}, {"", ""}};
   side.repeated = {"b.x", "b.y"};
   TensorView view;
@@ -375,6 +403,7 @@ TEST(DcpSideFile, CarriesTextAndSecondNames) {
   side.side.aliases = {{"head", "embed"}, {"b", "a"}};
   const auto back = dcp::decode_side_file(*dcp::encode_side_file(side));
   ASSERT_TRUE(back) << back.error().to_string();
+  EXPECT_EQ(back->of, side.of);
   EXPECT_EQ(back->metadata, side.metadata);
   EXPECT_EQ(back->repeated, side.repeated);
   ASSERT_EQ(back->inner_views.size(), 1U);

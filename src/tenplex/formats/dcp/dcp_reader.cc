@@ -80,7 +80,7 @@ class DcpReader final : public CheckpointReader {
   }
 
  private:
-  Result<void> load_side_file();
+  Result<void> load_side_file(const ByteSource& metadata);
 
   FileSystem& files_;
   std::string folder_;
@@ -93,7 +93,19 @@ class DcpReader final : public CheckpointReader {
   std::optional<ItemLocator> locator_;
 };
 
-Result<void> DcpReader::load_side_file() {
+// Of the whole file, in blocks.
+Result<std::string> checksum_of_file(const ByteSource& source) {
+  constexpr std::int64_t kBlockBytes = std::int64_t{1} << 20;
+  Hasher hasher;
+  for (std::int64_t offset = 0; offset < source.size(); offset += kBlockBytes) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::string block,
+                             read_string(source, offset, std::min(kBlockBytes, source.size() - offset)));
+    hasher.add_raw(as_bytes(block));
+  }
+  return to_string(hasher.finish());
+}
+
+Result<void> DcpReader::load_side_file(const ByteSource& metadata) {
   auto source = open_member(files_, folder_, std::string(kManifestName), options_.follow_links);
   if (!source && source.error().code() == ErrorCode::kNotFound) return {};
   if (!source) return std::move(source).error();
@@ -101,6 +113,14 @@ Result<void> DcpReader::load_side_file() {
   TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(**source, 0, (*source)->size()));
   auto side = decode_side_file(text).with_context(std::string(kManifestName));
   if (!side) return std::move(side).error();
+  TENPLEX_ASSIGN_OR_RETURN(const std::string found, checksum_of_file(metadata));
+  if (side->of != found) {
+    info_.problems.push_back("tenplex.json is passed over: it belongs to another .metadata than the one beside it");
+    return {};
+  }
+  const bool needs_state = !side->repeated.empty() || !side->inner_views.empty() || !side->shared_nodes.empty();
+  if (needs_state && side->side.state_json.empty())
+    return corrupt("tenplex.json: names, views or nodes are said to be shared, but there is no state");
   side_ = std::move(*side);
   info_.metadata = side_.metadata;
   if (side_.layout != LayoutNote{}) info_.layout = side_.layout;
@@ -114,7 +134,8 @@ Result<void> DcpReader::load() {
   if (!source) return std::move(source).error();
   auto tables = read_metadata(**source, options_.max_metadata_bytes).with_context(std::string(kMetadataName));
   if (!tables) return std::move(tables).error();
-  TENPLEX_TRY(load_side_file());
+  info_.problems = tables->problems;
+  TENPLEX_TRY(load_side_file(**source));
   drop_repeated(side_.repeated, &*tables);
   auto catalog = build_catalog(*tables, pool_).with_context(std::string(kMetadataName));
   if (!catalog) return std::move(catalog).error();
@@ -123,7 +144,6 @@ Result<void> DcpReader::load() {
   info_.detail = fmt::format("PyTorch Distributed Checkpoint{}{}, {}", tables->version.empty() ? "" : " ",
                              tables->version, counted(catalog->files.size(), "data file"));
   info_.device_count = std::max(side_.device_count, catalog->device_count);
-  info_.problems = tables->problems;
   StateInput input{*tables, *catalog, pool_, side_, options_.max_metadata_bytes};
   TENPLEX_ASSIGN_OR_RETURN(BuiltState built, build_state(input));
   info_.state = std::move(built.graph);

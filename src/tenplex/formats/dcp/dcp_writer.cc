@@ -228,6 +228,7 @@ OutputFile DcpWriter::manifest() const {
 Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* plan) {
   const CheckpointInfo& source = *request.source;
   SideFile side;
+  side.of = metadata_->checksum();
   side.device_count = request.target->device_count();
   side.layout = request.layout;
   for (const auto& entry : source.metadata) {

@@ -71,6 +71,7 @@ MetadataWriter::MetadataWriter(const OutputItems& items) : items_(items) {
   for (const OutputLeaf& leaf : items.leaves) first_unit_.push_back(first_unit_.back() + leaf.item_count);
   opening_ = make_opening();
   parts_.push_back({Section::kOpening, 0, 0, static_cast<std::int64_t>(opening_.size()), {}});
+  hasher_.add_raw(as_bytes(opening_));
   lay_out(Section::kTensors, first_unit_.back());
   lay_out(Section::kPaths, static_cast<std::int64_t>(items.leaves.size()));
   lay_out(Section::kStorage, first_unit_.back());
@@ -147,6 +148,7 @@ void MetadataWriter::lay_out(Section section, std::int64_t units) {
 void MetadataWriter::add_part(const Part& part, std::string text) {
   Part& added = parts_.emplace_back(part);
   added.size_bytes = static_cast<std::int64_t>(text.size());
+  hasher_.add_raw(as_bytes(text));
   if (kept_bytes_ + added.size_bytes > kKeptBytes) return;
   kept_bytes_ += added.size_bytes;
   text.shrink_to_fit();

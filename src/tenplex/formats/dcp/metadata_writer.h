@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "tenplex/base/hash.h"
 #include "tenplex/formats/dcp/output_items.h"
 #include "tenplex/formats/pickle/pickle_writer.h"
 
@@ -32,6 +33,8 @@ class MetadataWriter {
   std::size_t part_count() const { return parts_.size(); }
   std::int64_t part_size(std::size_t part) const { return parts_[part].size_bytes; }
   std::string part(std::size_t part) const;
+  /// to_string(Hash128) of all parts, one after another.
+  std::string checksum() const { return to_string(hasher_.finish()); }
 
  private:
   enum class Section : std::uint8_t { kOpening, kTensors, kPaths, kStorage, kClosing };
@@ -72,6 +75,7 @@ class MetadataWriter {
   std::vector<std::int64_t> first_unit_;  // per leaf, and the total
   std::vector<Part> parts_;
   std::int64_t kept_bytes_ = 0;
+  Hasher hasher_;  // of all parts, in order
 };
 
 }  // namespace tenplex::dcp

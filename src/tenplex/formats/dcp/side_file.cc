@@ -90,6 +90,7 @@ void append_shared_nodes(JsonWriter& json, const std::vector<SharedNode>& nodes)
 }
 
 Result<void> read_member(JsonReader& json, std::string_view key, SideFile* side) {
+  if (key == "of") return read_value(json, &side->of);
   if (key == "devices") return read_device_count(json, side);
   if (key == "layout") return read_layout(json, &side->layout);
   if (key == "metadata") return read_value(json, &side->metadata);
@@ -117,6 +118,7 @@ Result<std::string> encode_side_file(const SideFile& side) {
   std::string body;
   JsonWriter json(&body);
   json.begin_object();
+  json.member("of", side.of);
   json.member("devices", std::int64_t{side.device_count});
   append_layout(json, side.layout);
   if (!side.metadata.empty()) {

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tenplex.json in a DCP folder: what DCP itself cannot hold. torch does not read it, and the folder is complete
-// without.
+// without. It belongs to one .metadata, whose checksum it has: when torch writes another one, it no longer counts.
 //
-//   {"format":"tenplex.dcp","version":1,"oldest_reader":1,"length":…,"checksum":"…","body":{"devices":4,"layout":{…},
-//    "metadata":{…},"pickles":{"object-00000.pkl":"…base64…"},"repeated":[…],"aliases":{…},"extra_files":[…],
+//   {"format":"tenplex.dcp","version":1,"oldest_reader":1,"length":…,"checksum":"…","body":{"of":"…","devices":4,
+//    "layout":{…},"metadata":{…},"pickles":{"object-00000.pkl":"…base64…"},"repeated":[…],"aliases":{…},"extra_files":[…],
 //    "state":{…}}}
 //
 // `state` is there only for a tree that the names alone do not give back (tuples, OrderedDict, shared storages, …); its
@@ -43,6 +43,7 @@ struct SharedNode {
 };
 
 struct SideFile {
+  std::string of;  ///< the checksum of the .metadata beside it: to_string(Hash128) of its bytes
   int device_count = 1;
   LayoutNote layout;
   std::vector<std::pair<std::string, std::string>> metadata;  ///< CheckpointInfo::metadata
