@@ -21,6 +21,20 @@ constexpr std::int64_t kDirectBytes = 64 << 10;
 constexpr std::int64_t kItemGapBytes = 3 << 10;
 constexpr std::int64_t kRunGapBytes = 512;
 
+// Runs nearer to each other than this touch every page on the way, which the disk reads in any case.
+constexpr std::int64_t kPageBytes = 4 << 10;
+
+// The widest gap between neighbouring parts of a box in its file.
+std::int64_t widest_gap(StoredBox box) {
+  std::int64_t widest = 0;
+  for (int dim = box.widest_dim(); dim >= 0; dim = box.widest_dim()) {
+    StoredBox part = box.part(dim, 0, 1);
+    widest = std::max(widest, box.file_strides[dim] - part.span());
+    box = std::move(part);
+  }
+  return widest;
+}
+
 }  // namespace
 
 // One call of read().
@@ -154,7 +168,8 @@ class ChunkReader::Pass {
       open.pop_back();
       const int dim = box.widest_dim();
       const std::int64_t gap = dim < 0 ? 0 : box.file_strides[dim] - box.part(dim, 0, 1).span();
-      if (dim < 0 || (gap <= kRunGapBytes && box.span() - box.bytes() <= std::max(box.bytes(), kRunGapBytes))) {
+      if (dim < 0 || (gap <= kRunGapBytes && box.span() - box.bytes() <= std::max(box.bytes(), kRunGapBytes)) ||
+          widest_gap(box) < kPageBytes) {
         const MutableByteSpan bytes = scratch_.first(static_cast<std::size_t>(box.span()));
         TENPLEX_TRY(read_bytes({&box, 1}, box.position, bytes));
         box.copy_from(bytes.data(), box.position);

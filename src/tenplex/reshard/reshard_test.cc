@@ -149,6 +149,29 @@ TEST(Reshard, TransposesStoredAndWrittenViews) {
   }
 }
 
+// A window of some rows meets each stored column in a run of some hundred bytes, 4,000 bytes from the next.
+TEST(Reshard, ReadsThroughRunsThatLieOnEveryPage) {
+  const TensorInfo info{"w", DType::kFloat32, {1000, 2000}};
+  SubTensor transposed;
+  transposed.local_shape = {2000, 1000};
+  transposed.pieces.push_back({Box::whole(info.shape), 0, {1, 1000}});
+  const ListedCollection view(1, {listed(info, {transposed})});
+  const ListedCollection rows(2, {cut(info, 0, 2)});
+  Engine engine;
+  const auto contents = random_contents(view.tensors(), 7);
+  const auto reader = put_raw_checkpoint(engine.memory_, engine.files_, "/source", view, contents);
+  RawWriter writer{RawWriterOptions{}};
+  ReshardOptions options;
+  options.max_memory_bytes = kMinMemoryBytes;
+  const auto report = engine.run(*reader, rows, writer, options);
+  ASSERT_TRUE(report) << report.error().to_string();
+  // One call for each run would be 2,000 columns times the windows.
+  EXPECT_GE(report->windows, 8);
+  EXPECT_LT(engine.files_.call_count(), 1000 * report->windows);
+  const auto found = files_of(engine.memory_, "/out/target");
+  for (const auto& [path, bytes] : expected_files(writer, rows, contents)) EXPECT_EQ(found.at(path), bytes) << path;
+}
+
 TEST(Reshard, KeepsTypesSmallerThanAByte) {
   for (const DType dtype : {DType::kFloat4E2M1FN, DType::kFloat6E3M2FN}) {
     const TensorInfo info{"w", dtype, {6, 64}};
