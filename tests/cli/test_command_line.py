@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from safetensors.torch import save_file
 
 from program import ROOT, program_path, tenplex, tenplex_json
+from refusal import fingerprint
 
 COMMANDS = (
     (),
@@ -222,6 +224,30 @@ def test_plan_writes_nothing_but_the_page(checkpoint: Path, tmp_path: Path) -> N
     assert "<html" in text.lower()
     assert not re.search(r"""(src|href)\s*=\s*["']https?://""", text), "the page needs the network"
     assert os.listdir(tmp_path) == ["plan.html"]
+    page.write_text(text + "<!-- an older page -->")
+    tenplex(*plan_arguments(checkpoint), "--html", page)
+    assert page.read_text() == text
+
+
+@pytest.mark.parametrize("what", ["source", "layout", "topology", "other page", "empty", "folder", "link"])
+def test_plan_replaces_nothing_but_a_page(what: str, checkpoint: Path, tmp_path: Path) -> None:
+    source = Path(shutil.copy(checkpoint, tmp_path / "source.safetensors"))
+    (tmp_path / "layout").write_text(
+        "family: x\nmeshes: {m: [fsdp]}\ntensors: [{match: '*', slice: [{dim: 0, by: fsdp}]}]\n"
+    )
+    (tmp_path / "topology").write_text("workers:\n  - {name: a, devices: 2}\n")
+    (tmp_path / "other page").write_text("<!DOCTYPE html>\n" + 1000 * "<p>")
+    (tmp_path / "empty").touch()
+    (tmp_path / "folder").mkdir()
+    arguments = ("plan", source, "--to", "fsdp=2", "--layout", tmp_path / "layout", "--topology", tmp_path / "topology")
+    tenplex(*arguments, "--html", tmp_path / "page")
+    (tmp_path / "link").symlink_to("page")
+    path = source if what == "source" else tmp_path / what
+    before = fingerprint(tmp_path)
+    run = tenplex(*arguments, "--html", path, exit_code=1)
+    assert f"'{path}' exists and is no page of tenplex plan" in run.err
+    assert run.out == ""
+    assert fingerprint(tmp_path) == before
 
 
 # A tensor of 12 rows of 16 B, cut in four on workers a, b, c, d (rows 0-2, 3-5, 6-8, 9-11), for two devices.

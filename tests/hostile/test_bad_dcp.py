@@ -16,6 +16,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, MetadataIndex
 
+from makers import doubled_fields
 from makers.pickle_bombs import BOMBS, READ_OR_REFUSED
 from program import tenplex
 from refusal import assert_refused, read_or_refuse
@@ -243,3 +244,41 @@ def test_planner_data_with_the_path_of_another_name_is_refused(
     rewrite(checkpoint, misplace)
     error = "'model.words.weight': its path in planner_data is that of '{}'".format(".".join(map(str, path)))
     assert_refused(checkpoint, tmp_path / "out", error)
+
+
+@pytest.mark.parametrize(
+    ("owner", "field", "kind"),
+    [
+        ("_StorageInfo", "relative_path", str),
+        ("_StorageInfo", "offset", int),
+        ("_StorageInfo", "length", int),
+        ("MetadataIndex", "fqn", str),
+        ("MetadataIndex", "offset", torch.Size),
+        ("MetadataIndex", "index", int),
+        ("ChunkStorageMetadata", "offsets", torch.Size),
+        ("ChunkStorageMetadata", "sizes", torch.Size),
+        ("TensorStorageMetadata", "size", torch.Size),
+        ("TensorStorageMetadata", "chunks", list),
+        ("TensorStorageMetadata", "properties", object),
+        ("Metadata", "storage_data", dict),
+        ("Metadata", "state_dict_metadata", dict),
+        ("Metadata", "planner_data", dict),
+    ],
+)
+def test_field_that_is_there_twice_is_refused(
+    owner: str, field: str, kind: type, checkpoint: Path, tmp_path: Path
+) -> None:
+    """Python keeps the last value: whoever took the first would read other bytes."""
+    path = checkpoint / ".metadata"
+    metadata = pickle.loads(path.read_bytes())
+    path.write_bytes(doubled_fields.dumps(metadata, field, kind))
+    assert pickle.loads(path.read_bytes()) == metadata
+    assert_refused(checkpoint, tmp_path / "out", f"{owner}: the field '{field}' is there twice")
+
+
+def test_tensor_that_is_there_twice_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    path = checkpoint / ".metadata"
+    metadata = pickle.loads(path.read_bytes())
+    path.write_bytes(doubled_fields.dumps(metadata, CUT, object))
+    assert pickle.loads(path.read_bytes()) == metadata
+    assert_refused(checkpoint, tmp_path / "out", f"a dict has one key twice: '{CUT}'")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from makers import torch_file
+from makers import doubled_fields, torch_file
 from makers.pickle_bombs import BOMBS, FOUR_FLOATS, READ_OR_REFUSED, named, program, tensor, write_zip
 from program import tenplex
 from refusal import assert_refused, read_or_refuse, run_within_limits
@@ -134,6 +134,14 @@ def test_two_entries_of_one_name_are_refused(tmp_path: Path) -> None:
     content = (tmp_path / "twice.pt").read_bytes()
     (tmp_path / "twice.pt").write_bytes(content.replace(b"data/1", b"data/0"))
     assert_refused(tmp_path / "twice.pt", tmp_path / "to")
+
+
+def test_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    """torch.load keeps the last value of a key."""
+    pickled = doubled_fields.dumps({"w": 2, "v": 3}, "w", int, first=1)
+    source = write_zip(tmp_path / "twice.pt", pickled)
+    assert torch.load(source, weights_only=False) == {"w": 2, "v": 3}
+    assert_refused(source, tmp_path / "to", "a dict has one key twice: 'w'")
 
 
 def test_big_endian_file_is_explained(good_file: Path, tmp_path: Path) -> None:

@@ -96,12 +96,25 @@ Baseline baseline_of(const std::string& name) {
   return name == "full" ? Baseline::kFull : Baseline::kNone;
 }
 
-/// Replaces a file of that name, but nothing else.
-Result<void> write_page(FileSystem& files, const std::string& path, const std::string& page) {
+/// True if a page of a plan is there, which may be replaced; false if nothing is. Errors: already_exists for all else.
+Result<bool> is_page_there(FileSystem& files, const std::string& path) {
   const auto status = files.status(path);
-  if (status && status->kind != FileKind::kFile) return already_exists(fmt::format("'{}' exists and is no file", path));
+  if (!status && status.error().code() == ErrorCode::kNotFound) return false;
+  if (!status) return status.error();
+  constexpr auto kStartBytes = static_cast<std::int64_t>(kPlanPageStart.size());
+  if (status->kind == FileKind::kFile && status->size_bytes >= kStartBytes) {
+    TENPLEX_ASSIGN_OR_RETURN(const auto source, files.open(path));
+    TENPLEX_ASSIGN_OR_RETURN(const std::string start, read_string(*source, 0, kStartBytes));
+    if (start == kPlanPageStart) return true;
+  }
+  return already_exists(
+      fmt::format("'{}' exists and is no page of tenplex plan: --html replaces nothing but such a page", path));
+}
+
+Result<void> write_page(FileSystem& files, const std::string& path, const std::string& page) {
+  TENPLEX_ASSIGN_OR_RETURN(const bool replaces, is_page_there(files, path));
   TENPLEX_ASSIGN_OR_RETURN(const auto target,
-                           AtomicTarget::begin(files, path, {.single_file = true, .overwrite = true}));
+                           AtomicTarget::begin(files, path, {.single_file = true, .overwrite = replaces}));
   TENPLEX_ASSIGN_OR_RETURN(const auto sink, target->create_file(""));
   TENPLEX_TRY(sink->write_at(0, as_bytes(page)));
   TENPLEX_TRY(target->finish_file(*sink));
@@ -109,6 +122,7 @@ Result<void> write_page(FileSystem& files, const std::string& path, const std::s
 }
 
 Result<int> run_plan(const Context& context, const PlanCommandOptions& options) {
+  if (!options.html.empty()) TENPLEX_TRY(is_page_there(context.files, options.html));
   TENPLEX_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckpointReader> reader,
                            open_source(context, options.source, FromMeans::kAssumption, options.to.layout));
   const CheckpointInfo& info = reader->info();
@@ -161,7 +175,8 @@ Command plan_command(CLI::App& app) {
                    "Plan in another way, to compare: central (through one worker), full (move every byte)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"central", "full"}).description(""));
-  command->add_option("--html", options->html, "Also write a page that shows the plan")->type_name("FILE");
+  command->add_option("--html", options->html, "Also write a page that shows the plan; replaces only such a page")
+      ->type_name("FILE");
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return run_plan(context, *options); }};
 }

@@ -282,10 +282,10 @@ std::string explain_html(const Plan& plan, const PlanInput& input, const Placeme
                          const std::string& title) {
   const PlanReport report = make_report(plan, input);
   std::string html = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "{}<meta name=\"viewport\" "
       "content=\"width=device-width\"><title>{}</title><style>{}</style></head><body>\n<h1>{}</h1>\n"
       "<p>{}{}</p>\n",
-      escape(title), kStyle, escape(title), what_text(plan, input),
+      kPlanPageStart, escape(title), kStyle, escape(title), what_text(plan, input),
       plan.header.baseline == Baseline::kNone ? std::string()
                                               : fmt::format("; baseline {}", to_string(plan.header.baseline)));
   html += cards(report, input, placement) + devices(input) + traffic(plan, *input.topology) +

@@ -55,6 +55,8 @@ class LayoutReader {
   // Values.
   Result<Size> read_size(const YamlNode& node, std::string_view what);
   Result<std::vector<Size>> read_sizes_list(const YamlNode& node, std::string_view what);
+  Result<void> check_factor(const YamlNode& node, const Size& size, std::string_view what) const;
+  Result<std::vector<Size>> read_factors(const YamlNode& node, std::string_view what);
   Result<std::vector<std::string>> read_words(const YamlNode& node, std::string_view what);
   Result<NamePattern> read_pattern(const YamlNode& node);
   Result<std::size_t> read_mesh_name(const YamlNode& node);

@@ -126,7 +126,7 @@ Result<PadRule> LayoutReader::read_pad(const YamlNode& node) {
   if (dim == nullptr || multiple == nullptr) return yaml_.error(node, "'pad' needs 'dim' and 'multiple_of'");
   TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, yaml_.integer(*dim, "'dim'", 0, kMaxRank - 1));
   pad.dim = static_cast<int>(value);
-  TENPLEX_ASSIGN_OR_RETURN(pad.multiple_of, read_sizes_list(*multiple, "'multiple_of'"));
+  TENPLEX_ASSIGN_OR_RETURN(pad.multiple_of, read_factors(*multiple, "'multiple_of'"));
   if (const YamlNode* data = node.find("data")) {
     TENPLEX_ASSIGN_OR_RETURN(pad.data, read_size(*data, "'data'"));
   }
@@ -222,10 +222,11 @@ Result<void> LayoutReader::read_flat_slice(const YamlNode& node, SliceRule* slic
     return yaml_.error(node, "'multiple_of' and 'align' need 'bucket'");
   if (bucket != nullptr && slice->padded) return yaml_.error(node, "'padded' and 'bucket' cannot be combined");
   if (multiple != nullptr) {
-    TENPLEX_ASSIGN_OR_RETURN(slice->multiple_of, read_sizes_list(*multiple, "'multiple_of'"));
+    TENPLEX_ASSIGN_OR_RETURN(slice->multiple_of, read_factors(*multiple, "'multiple_of'"));
   }
   if (align != nullptr) {
     TENPLEX_ASSIGN_OR_RETURN(slice->align, read_size(*align, "'align'"));
+    TENPLEX_TRY(check_factor(*align, slice->align, "'align'"));
   }
   return {};
 }
@@ -306,6 +307,25 @@ Result<std::vector<Size>> LayoutReader::read_sizes_list(const YamlNode& node, st
     sizes.push_back(std::move(size));
   }
   return sizes;
+}
+
+/// At least 1, where the layout itself says what it is.
+Result<void> LayoutReader::check_factor(const YamlNode& node, const Size& size, std::string_view what) const {
+  std::int64_t value = size.value;
+  if (!size.name.empty()) {
+    const auto known = std::find_if(rules_.sizes.begin(), rules_.sizes.end(),
+                                    [&size](const auto& entry) { return entry.first == size.name; });
+    if (known == rules_.sizes.end()) return {};
+    value = known->second;
+  }
+  if (value >= 1) return {};
+  return yaml_.error(node, fmt::format("{} must be at least 1, found {}", what, value));
+}
+
+Result<std::vector<Size>> LayoutReader::read_factors(const YamlNode& node, std::string_view what) {
+  TENPLEX_ASSIGN_OR_RETURN(std::vector<Size> factors, read_sizes_list(node, what));
+  for (const Size& factor : factors) TENPLEX_TRY(check_factor(node, factor, what));
+  return factors;
 }
 
 Result<std::vector<std::string>> LayoutReader::read_words(const YamlNode& node, std::string_view what) {

@@ -37,8 +37,9 @@ Result<std::int64_t> LayoutSizes::product_of(std::span<const Size> sizes, const 
   std::int64_t product = 1;
   for (const Size& size : sizes) {
     TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, value_of(size, &axes));
+    if (value < 1) return invalid_argument(fmt::format("'multiple_of' must be at least 1, found {}", value));
     const auto next = checked_mul(product, value);
-    if (value < 1 || !next) return invalid_argument("'multiple_of' must be a product of numbers of at least 1");
+    if (!next) return out_of_range("the product of 'multiple_of' exceeds 2^63");
     product = *next;
   }
   return product;

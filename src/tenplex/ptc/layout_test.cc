@@ -119,6 +119,17 @@ TEST(Layout, RefusesWrongValuesWithTheirLine) {
   EXPECT_THAT(refusal("sizes: {v: 99999999999999999999}\ntensors: []\n"), HasSubstr("line 2: size 'v'"));
 }
 
+TEST(Layout, RefusesFactorsBelowOne) {
+  EXPECT_THAT(refusal("tensors:\n  - {match: a, pad: {dim: 0, multiple_of: [8, 0]}}\n"),
+              HasSubstr("line 3: 'multiple_of' must be at least 1, found 0"));
+  EXPECT_THAT(refusal("sizes: {v: 0}\ntensors:\n  - {match: a, pad: {dim: 0, multiple_of: v}}\n"),
+              HasSubstr("line 4: 'multiple_of' must be at least 1, found 0"));
+  EXPECT_THAT(refusal("tensors:\n  - {match: a, slice: [{flat: true, by: dp, bucket: b, multiple_of: 0}]}\n"),
+              HasSubstr("line 3: 'multiple_of' must be at least 1, found 0"));
+  EXPECT_THAT(refusal("tensors:\n  - {match: a, slice: [{flat: true, by: dp, bucket: b, align: 0}]}\n"),
+              HasSubstr("line 3: 'align' must be at least 1, found 0"));
+}
+
 TEST(Layout, RefusesCombinationsWithoutMeaning) {
   EXPECT_THAT(refusal("tensors:\n  - {match: a, slice: [{flat: true, by: dp}, {dim: 0, by: tp}]}\n"),
               HasSubstr("slices of a dim must come before it"));

@@ -141,8 +141,15 @@ Result<std::int64_t> ShapeGuesser::sum_along(std::size_t tensor, const Mesh& mes
   return sum;
 }
 
-/// Does the layout give every device exactly the local shapes that were found?
-Result<void> check_locals(const RuleCollection& collection, const LocalShapes& locals) {
+/// Local arrays hold the rows that the layout calls padding: what it expects is more than the global shape says.
+std::string padding_text(const TensorMatch& match) {
+  const auto& pad = match.rule->pad;
+  return pad && pad->data && match.is_cut_by_rule() ? fmt::format(" with its padding in dim {}", pad->dim) : "";
+}
+
+/// Does the layout give every device exactly the local shapes that were found? `matches` are those of the tensors.
+Result<void> check_locals(const RuleCollection& collection, std::span<const TensorMatch> matches,
+                          const LocalShapes& locals) {
   std::vector<std::int64_t> shards;
   SubTensor shard;
   for (std::size_t index = 0; index < collection.tensors().size(); ++index) {
@@ -164,8 +171,8 @@ Result<void> check_locals(const RuleCollection& collection, const LocalShapes& l
         return invalid_argument(
             fmt::format("{}: expected {}, found nothing", where(device), to_string(shard.local_shape)));
       if (shard.local_shape != *found)
-        return invalid_argument(
-            fmt::format("{}: expected {}, found {}", where(device), to_string(shard.local_shape), to_string(*found)));
+        return invalid_argument(fmt::format("{}: expected {}{}, found {}", where(device), to_string(shard.local_shape),
+                                            padding_text(matches[index]), to_string(*found)));
     }
   }
   return {};
@@ -203,7 +210,7 @@ Result<std::vector<TensorInfo>> global_shapes_from_locals(const Layout& layout, 
     if (takes_parameters_shape(matches[index]))
       tensors[index].shape = tensors[static_cast<std::size_t>(matches[index].parameter)].shape;
   TENPLEX_ASSIGN_OR_RETURN(const auto collection, RuleCollection::make(layout, mesh, std::move(tensors), {}, sizes));
-  TENPLEX_TRY(check_locals(*collection, locals));
+  TENPLEX_TRY(check_locals(*collection, matches, locals));
   return std::vector<TensorInfo>(collection->tensors().begin(), collection->tensors().end());
 }
 

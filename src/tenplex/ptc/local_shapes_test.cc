@@ -72,7 +72,12 @@ TEST(GlobalShapes, AreRefusedWhereTheLocalsDoNotFit) {
   EXPECT_THAT(refusal({{f32("flat", {1})}, {f32("flat", {1})}}), HasSubstr("which does not tell its shape"));
   EXPECT_THAT(refusal({{f32("odd", {1})}, {f32("odd", {1, 1})}}), HasSubstr("device 1 holds float32 of shape [1, 1]"));
   EXPECT_THAT(refusal({{f32("odd", {1}), f32("odd", {1})}, {}}), HasSubstr("holds two tensors named 'odd'"));
-  EXPECT_THAT(refusal({{f32("emb", {16, 2})}, {f32("emb", {16, 2})}}), HasSubstr("expected [8, 2], found [16, 2]"));
+  EXPECT_THAT(refusal({{f32("emb", {16, 2})}, {f32("emb", {16, 2})}}),
+              HasSubstr("expected [8, 2] with its padding in dim 0, found [16, 2]"));
+  // The 13 rows alone, as whole tensors have them: 7 and 6.
+  EXPECT_THAT(refusal({{f32("emb", {7, 2})}, {f32("emb", {6, 2})}}),
+              HasSubstr("tensor 'emb' on device 0, layout 'x' line 4, global shape [13, 2]: expected [8, 2] with its "
+                        "padding in dim 0, found [7, 2]"));
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ Result<std::string> PaddingRules::problem_of(const PadRule& pad, const Mesh& mes
     TENPLEX_ASSIGN_OR_RETURN(const std::int64_t padded, sizes_.padded_extent(pad, data, mesh));
     if (stored == padded) return std::string();
     const std::string with = mesh_ && depends_on_mesh(pad) ? fmt::format(" with {}", to_string(*mesh_)) : "";
-    return fmt::format("expected {} or {} in dim {}{}, found {}", data, padded, pad.dim, with, stored);
+    const std::string either = padded == data ? fmt::to_string(data) : fmt::format("{} or {}", data, padded);
+    return fmt::format("expected {} in dim {}{}, found {}", either, pad.dim, with, stored);
   }
   TENPLEX_ASSIGN_OR_RETURN(const std::int64_t multiple, sizes_.product_of(pad.multiple_of, mesh));
   if (stored % multiple == 0) return std::string();

@@ -17,6 +17,9 @@ tensors:
   - {match: emb, pad: {dim: 0, data: vocab, multiple_of: [width, tp]}, slice: [{dim: 0, by: tp}]}
   - {match: head, mesh: e, pad: {dim: 1, data: classes, multiple_of: [2, etp]}, slice: [{dim: 1, by: etp}]}
   - {match: fixed, pad: {dim: 0, data: 13, multiple_of: [8]}}
+  - {match: full, pad: {dim: 0, data: 16, multiple_of: [8]}}
+  - {match: none, pad: {dim: 0, data: 0, multiple_of: [8]}}
+  - {match: large, pad: {dim: 0, data: 13, multiple_of: [4294967296, 4294967296]}}
   - {match: all, pad: {dim: 0, multiple_of: [8]}}
   - match: '*'
 slots: {whole: replicated, exp_avg: zero1}
@@ -58,6 +61,17 @@ TEST(StoredPadding, WithoutAxesHasOneExtent) {
   EXPECT_EQ(real("fixed", {16}), "[13]");
   EXPECT_THAT(real("fixed", {24}), HasSubstr("expected 13 or 16 in dim 0, found 24"));
   EXPECT_THAT(real("fixed", {24}, MeshSizes{}), HasSubstr("expected 13 or 16 in dim 0, found 24"));
+}
+
+TEST(StoredPadding, OfRowsThatNeedNoneIsNotSpokenOf) {
+  EXPECT_EQ(real("full", {16}), "[16]");
+  EXPECT_THAT(real("full", {24}), HasSubstr("padding: expected 16 in dim 0, found 24"));
+  EXPECT_THAT(real("none", {24}), HasSubstr("padding: expected 0 in dim 0, found 24"));
+}
+
+TEST(StoredPadding, ToAMultipleThatNoIntegerHoldsIsRefused) {
+  EXPECT_EQ(real("large", {16}),
+            "tensor 'large' of shape [16], layout 'x' line 9 ('large'): the product of 'multiple_of' exceeds 2^63");
 }
 
 TEST(StoredPadding, IsNothingWhereTheLayoutDoesNotSayWhatIsData) {

@@ -88,7 +88,6 @@ Result<void> Joiner::name_tensors(NodeId state_dict_metadata) {
       return corrupt("state_dict_metadata: expected text keys");
     }
     const std::string_view text = tables_.text(name);
-    if (owner(name).kind != Owner::kNone) return corrupt(fmt::format("state_dict_metadata names '{}' twice", text));
     const std::optional<Token> token = as_token(pairs[i + 1]);
     if (token && token->kind == TokenKind::kTensor) {
       owner(name) = {Owner::kTensor, static_cast<std::uint32_t>(tables_.tensors.size())};

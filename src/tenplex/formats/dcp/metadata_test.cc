@@ -394,7 +394,7 @@ TEST(DcpMetadata, RefusesTwoItemsForOneChunk) {
 TEST(DcpMetadata, RefusesATensorNameThatRepeats) {
   std::vector<TestTensor> tensors = kGood;
   tensors.push_back(tensors[0]);
-  EXPECT_THAT(Folder(tensors).error(), HasSubstr("names 'w' twice"));
+  EXPECT_THAT(Folder(tensors).error(), HasSubstr("a dict has one key twice: 'w'"));
 }
 
 TEST(DcpMetadata, ReportsItemsThatBelongToNothing) {

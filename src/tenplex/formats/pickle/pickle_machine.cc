@@ -15,6 +15,8 @@ Result<PickleDocument> PickleMachine::run() {
     if (!step) return std::move(step).error().with_context(fmt::format("pickle byte {}", op_offset_));
   }
   document_.end_offset_ = input_.position();
+  memo_ = {};
+  TENPLEX_TRY(doubled_keys_.check(document_, 0));
   return std::move(document_);
 }
 

@@ -24,6 +24,7 @@
 
 #include "tenplex/base/paged_list.h"
 #include "tenplex/base/result.h"
+#include "tenplex/formats/pickle/doubled_keys.h"
 #include "tenplex/formats/pickle/pickle_document.h"
 #include "tenplex/formats/pickle/pickle_input.h"
 #include "tenplex/formats/pickle/pickle_reader.h"
@@ -131,6 +132,7 @@ class PickleMachine {
   std::uint64_t memo_used_ = 0;
   std::vector<std::uint32_t> recent_puts_;  // memo indexes set while a frame is open
   std::vector<Frame> frames_;
+  DoubledKeys doubled_keys_;
   std::vector<const PickleHook*> atom_hooks_;  // by atom
   std::size_t called_bytes_size_ = 0;          // copied by called_bytes(); ≤ 3 × bytes read
   std::int64_t op_offset_ = 0;

@@ -110,6 +110,7 @@ Result<void> PickleMachine::build() {
 // Runs the hook of the innermost frame, closes the frame and returns what stands for the object.
 Result<NodeId> PickleMachine::complete(const ObjectParts& parts) {
   const Frame frame = frames_.back();
+  if (!frame.pinned) TENPLEX_TRY(doubled_keys_.check(document_, static_cast<NodeId>(frame.mark.nodes)));  // it goes
   TENPLEX_ASSIGN_OR_RETURN(PickleReplacement replacement, frame.hook->complete(document_, parts));
   frames_.pop_back();
   NodeId id = frame.object;

@@ -84,7 +84,8 @@ struct PickleOptions {
 };
 
 /// Reads the pickle at [offset, offset + size) through a small window; bytes after STOP are left alone.
-/// Errors: corrupt (with the byte offset in the pickle) for what is no pickle, unsupported for opcodes and object
+/// Errors: corrupt (with the byte offset in the pickle) for what is no pickle, corrupt for a dict or set that is given
+/// one key twice, unsupported for opcodes and object
 /// shapes that Python's own pickler does not produce, what a hook or `persistent_id` returned, io.
 Result<PickleDocument> read_pickle(const ByteSource& source, std::int64_t offset, std::int64_t size,
                                    const PickleOptions& options = {});
