@@ -167,6 +167,31 @@ TEST(StateJson, KeepsAnOpaqueObjectWithATensorAsAPickle) {
   EXPECT_EQ(read.view(tensor).storage, read.view(items[1]).storage);
 }
 
+TEST(StateJson, KeepsEveryNameOfATensorThatAnObjectHoldsTwice) {
+  StateGraph graph;
+  ObjectParts parts;
+  parts.callable = graph.add_global("mylib.sched", "Cosine");
+  const std::vector<TensorInfo> tensors = {{"x.args.0", DType::kInt64, {}}, {"x.args.1", DType::kInt64, {}}};
+  const auto leaf = [&](int tensor) { return graph.add_tensor({TensorId(tensor), 0, 0, {}, false, false, 1}); };
+  parts.arguments = graph.add_tuple({leaf(0), leaf(1)});
+  root_of_one(&graph, graph.add_object(parts));
+  const auto encoded = encode_state(graph, tensors, {.allow_objects = true, .object_prefix = "", .refusal_hint = ""});
+  ASSERT_TRUE(encoded.has_value()) << encoded.error().to_string();
+  JsonReader json(encoded->json);
+  StateJsonSource source;
+  source.tensors = tensors;
+  source.read_object = [&](const ObjectFile&) -> Result<std::string> { return std::string(encoded->pickles.at(0)); };
+  const auto read = decode_state(json, source);
+  ASSERT_TRUE(read.has_value()) << read.error().to_string();
+  const NodeId object = (*read)[read->root].children[1];
+  const auto& items = (*read)[read->object(object).arguments].children;
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_EQ(read->view(items[0]).tensor, TensorId(0));
+  EXPECT_EQ(read->view(items[1]).tensor, TensorId(1));
+  EXPECT_EQ(read->view(items[0]).object, 1U);
+  EXPECT_EQ(read->view(items[1]).object, 1U);
+}
+
 TEST(StateJson, WritesSmallNumbersWhateverTheGraphHas) {
   StateGraph graph;
   ObjectParts parts;
