@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tenplex/formats/chunk_check.h"
+#include "tenplex/formats/state/object_groups.h"
 
 namespace tenplex {
 namespace {
@@ -58,6 +59,7 @@ class ViewClipper {
       if (is_of_tensor(id)) note(id);
     for (NodeId id = 0; id < graph_.size(); ++id)
       if (is_of_tensor(id)) clip(id);
+    split_unlike_objects(after_, &graph_);
   }
 
  private:
@@ -124,6 +126,9 @@ Result<std::unique_ptr<CheckpointReader>> clip(std::unique_ptr<CheckpointReader>
     chunks.push_back(static_cast<std::uint32_t>(index));
   }
   ViewClipper(stored.tensors, info.tensors, &info.state).clip_all();
+  std::erase_if(info.aliases, [&](const auto& alias) {
+    return info.tensors[alias.first.index()].shape != info.tensors[alias.second.index()].shape;
+  });
   return std::unique_ptr<CheckpointReader>(
       std::make_unique<ClippedReader>(std::move(reader), std::move(info), std::move(chunks)));
 }

@@ -6,7 +6,8 @@
 //   stored [16, 8]: chunks [0:6], [6:12], [12:14], [14:16]   clipped to [13, 8]: chunks [0:6], [6:12], [12:13]
 //
 // A clipped chunk starts where the stored one does and keeps its strides and its checksum. Views in the state tree
-// whose storage nobody else looks at become row-major in the new shape if they were so in the old one.
+// whose storage nobody else looks at become row-major in the new shape if they were so in the old one. Names of one
+// Python object that are clipped differently are several objects from then on, still in one storage.
 #pragma once
 
 #include <memory>

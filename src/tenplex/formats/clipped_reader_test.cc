@@ -122,6 +122,38 @@ Dims strides_after(const Dims& strides, const std::vector<TensorView>& others, b
   return clipped.value()->info().state.view(nodes[0]).strides;
 }
 
+TEST(Clip, MakesNamesOfOneTensorThatAreClippedDifferentlyTwoObjectsOfOneStorage) {
+  auto reader = std::make_unique<FakeReader>(shaped({{8, 2}, {8, 2}, {8, 2}}));
+  for (const int tensor : {0, 1, 2}) reader->add(tensor, {{0, 0}, {8, 2}});
+  StateGraph& graph = reader->info_.state;
+  std::vector<NodeId> nodes;
+  for (const int tensor : {0, 1, 2}) {
+    TensorView view{TensorId(tensor), 4, 0, {2, 1}};
+    view.object = 1;
+    nodes.push_back(graph.add_tensor(view));
+  }
+  graph.root = graph.add_list(nodes);
+  const auto clipped = clip(std::move(reader), shaped({{8, 1}, {8, 2}, {8, 2}}));
+  ASSERT_TRUE(clipped) << clipped.error().to_string();
+  const StateGraph& after = (*clipped)->info().state;
+  EXPECT_EQ(after.view(nodes[0]).object, 0U);
+  EXPECT_NE(after.view(nodes[1]).object, 0U);
+  EXPECT_EQ(after.view(nodes[1]).object, after.view(nodes[2]).object);
+  for (const NodeId node : nodes) {
+    EXPECT_EQ(after.view(node).storage, 4U);
+    EXPECT_EQ(after.view(node).strides, (Dims{2, 1}));
+  }
+}
+
+TEST(Clip, DropsAliasesOfAnotherShape) {
+  auto reader = std::make_unique<FakeReader>(shaped({{8, 2}, {8, 2}, {8, 2}}));
+  for (const int tensor : {0, 1, 2}) reader->add(tensor, {{0, 0}, {8, 2}});
+  reader->info_.aliases = {{TensorId(1), TensorId(0)}, {TensorId(2), TensorId(0)}};
+  const auto clipped = clip(std::move(reader), shaped({{8, 1}, {8, 2}, {8, 1}}));
+  ASSERT_TRUE(clipped) << clipped.error().to_string();
+  EXPECT_THAT((*clipped)->info().aliases, ElementsAre(std::pair(TensorId(2), TensorId(0))));
+}
+
 TEST(Clip, MakesViewsRowMajorAgainUnlessTheStorageIsShared) {
   EXPECT_EQ(strides_after({8, 1}, {}), (Dims{5, 1}));
   EXPECT_EQ(strides_after({1, 2}, {}), (Dims{1, 2}));  // transposed

@@ -22,6 +22,7 @@
 #include "tenplex/formats/dcp/stored_ties.h"
 #include "tenplex/formats/manifest/manifest.h"
 #include "tenplex/formats/member_file.h"
+#include "tenplex/formats/state/object_groups.h"
 
 namespace tenplex {
 namespace dcp {
@@ -160,6 +161,7 @@ Result<void> DcpReader::load() {
     info_.chunks.add(inner.chunk);
     lengths_.push_back(0);
   }
+  split_unlike_objects(info_.tensors, &info_.state);
   locator_.emplace(pool_, info_.chunks, options_.max_metadata_bytes);
   info_.aliases = find_stored_ties(*this, side_.side.aliases, &info_.problems);
   return {};

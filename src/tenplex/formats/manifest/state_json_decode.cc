@@ -14,6 +14,7 @@
 #include "tenplex/formats/manifest/state_json.h"
 #include "tenplex/formats/manifest/state_names.h"
 #include "tenplex/formats/pickle/pickle_reader.h"
+#include "tenplex/formats/state/object_groups.h"
 
 namespace tenplex {
 namespace {
@@ -41,6 +42,7 @@ class StateDecoder {
     if (root < 0 || root >= std::int64_t(ids_.size())) return json_.fail("the state has no root");
     graph_.root = ids_[static_cast<std::size_t>(root)];
     name_storages();
+    split_unlike_objects(source_.tensors, &graph_);
     return std::move(graph_);
   }
 

@@ -198,6 +198,7 @@ class StateEncoder {
       return unsupported(fmt::format("{}: {} has no place here{}", path_of(id), describe(id), options_.refusal_hint));
     PickleWriteOptions pickle;
     pickle.protocol = 4;
+    pickle.one_value_per_object = false;  // each leaf has a name of its own
     pickle.tensor = [this](PickleWriter& writer, const StateGraph& graph, NodeId node) -> Result<void> {
       TensorView view = graph.view(node);
       const TensorInfo& tensor = tensors_[view.tensor.index()];

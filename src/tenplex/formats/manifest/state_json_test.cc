@@ -167,24 +167,60 @@ TEST(StateJson, KeepsAnOpaqueObjectWithATensorAsAPickle) {
   EXPECT_EQ(read.view(tensor).storage, read.view(items[1]).storage);
 }
 
+TEST(StateJson, KeepsEveryNameOfATensorThatAnObjectHoldsTwice) {
+  StateGraph graph;
+  ObjectParts parts;
+  parts.callable = graph.add_global("mylib.sched", "Cosine");
+  const std::vector<TensorInfo> tensors = {{"x.args.0", DType::kInt64, {}}, {"x.args.1", DType::kInt64, {}}};
+  const auto leaf = [&](int tensor) { return graph.add_tensor({TensorId(tensor), 0, 0, {}, false, false, 1}); };
+  parts.arguments = graph.add_tuple({leaf(0), leaf(1)});
+  root_of_one(&graph, graph.add_object(parts));
+  const auto encoded = encode_state(graph, tensors, {.allow_objects = true, .object_prefix = "", .refusal_hint = ""});
+  ASSERT_TRUE(encoded.has_value()) << encoded.error().to_string();
+  JsonReader json(encoded->json);
+  StateJsonSource source;
+  source.tensors = tensors;
+  source.read_object = [&](const ObjectFile&) -> Result<std::string> { return std::string(encoded->pickles.at(0)); };
+  const auto read = decode_state(json, source);
+  ASSERT_TRUE(read.has_value()) << read.error().to_string();
+  const NodeId object = (*read)[read->root].children[1];
+  const auto& items = (*read)[read->object(object).arguments].children;
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_EQ(read->view(items[0]).tensor, TensorId(0));
+  EXPECT_EQ(read->view(items[1]).tensor, TensorId(1));
+  EXPECT_EQ(read->view(items[0]).object, 1U);
+  EXPECT_EQ(read->view(items[1]).object, 1U);
+}
+
 TEST(StateJson, WritesSmallNumbersWhateverTheGraphHas) {
   StateGraph graph;
   ObjectParts parts;
   parts.callable = graph.add_global("mylib.sched", "Cosine");
   parts.arguments = graph.add_tuple({graph.add_tensor({TensorId(0), 0xfffffff0, 2, {3, 1}, false, false, 0xffffffff})});
   graph.root = graph.add_list({graph.add_object(parts),
-                               graph.add_tensor({TensorId(1), 0xfffffff0, 4, {2, 1}, false, false, 0xffffffff}),
+                               graph.add_tensor({TensorId(0), 0xfffffff0, 2, {3, 1}, false, false, 0xffffffff}),
                                graph.add_tensor({TensorId(2), 0x80000000, 1, {}})});
   const auto encoded = encode_state(graph, kTensors, {.allow_objects = true, .object_prefix = "", .refusal_hint = ""});
   ASSERT_TRUE(encoded.has_value()) << encoded.error().to_string();
   EXPECT_TRUE(
-      encoded->json.starts_with(R"({"root":0,"nodes":[["l",1,2,3],["x",0],["T","v",1,4,[2,1],1],["T","s",0,1,[]]],)"))
+      encoded->json.starts_with(R"({"root":0,"nodes":[["l",1,2,3],["x",0],["T","w",1,2,[3,1],1],["T","s",0,1,[]]],)"))
       << encoded->json;
   const StateGraph read = there_and_back(graph);
   const auto& items = read[read.root].children;
   const NodeId inner = read[read.object(items[0]).arguments].children[0];
   EXPECT_EQ(read.view(inner).storage, 1U);
   EXPECT_EQ(read.view(inner).object, 1U);
+}
+
+TEST(StateJson, DoesNotReadDifferentViewsAsOneObject) {
+  const auto graph =
+      decode(R"({"root":0,"nodes":[["l",1,2,3],["T","w",0,0,[3,1],1],["T","v",0,0,[2,1],1],["T","w",0,0,[3,1],1]]})");
+  ASSERT_TRUE(graph.has_value()) << graph.error().to_string();
+  const auto& items = (*graph)[graph->root].children;
+  EXPECT_EQ(graph->view(items[0]).object, 1U);
+  EXPECT_EQ(graph->view(items[1]).object, 0U);
+  EXPECT_EQ(graph->view(items[2]).object, 1U);
+  EXPECT_EQ(graph->view(items[1]).storage, graph->view(items[0]).storage);
 }
 
 TEST(StateJson, RefusesToWriteAViewThatItWouldNotRead) {

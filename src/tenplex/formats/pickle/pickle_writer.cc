@@ -221,7 +221,7 @@ class GraphWriter {
     while (!stack.empty()) {
       NodeId node = stack.back();
       stack.pop_back();
-      if (graph_[node].kind == NodeKind::kTensor && graph_.view(node).object != 0)
+      if (options_.one_value_per_object && graph_[node].kind == NodeKind::kTensor && graph_.view(node).object != 0)
         node = first_of_object_.try_emplace(graph_.view(node).object, node).first->second;
       if (++references_[node] > 1) continue;
       graph_.for_each_edge(node, [&](NodeId edge) {

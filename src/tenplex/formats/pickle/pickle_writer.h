@@ -97,6 +97,8 @@ struct PickleWriteOptions {
   /// Writes the opcodes for a kTensor or kStorage node, leaving exactly one value on the pickle's stack. The value is
   /// memoized by the caller. Without it such nodes are unsupported.
   std::function<Result<void>(PickleWriter& writer, const StateGraph& graph, NodeId node)> tensor;
+  /// kTensor nodes of one object number are one value, written once. false: options.tensor is asked for each of them.
+  bool one_value_per_object = true;
 };
 
 /// The whole pickle of `node`, with PROTO and STOP.

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tenplex/formats/state/object_groups.h"
 #include "tenplex/formats/torch/torch_format.h"
 #include "tenplex/formats/torch/torch_pickle_writer.h"
 #include "tenplex/formats/torch/torch_side.h"
@@ -76,6 +77,7 @@ class TorchWriter : public CheckpointWriter {
     state_ = &source.state;
     if (source.state.root == kNoNode) use(flat_state(tensors_, source.aliases));
     tie_leaves(*target_);
+    if (own_state_) split_unlike_objects(tensors_, &*own_state_);
     TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(*state_, state_->root, tensors_));
     TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
     TENPLEX_TRY(check_all_written(pickle));
