@@ -15,6 +15,7 @@
 #include "tenplex/base/check.h"
 #include "tenplex/formats/pickle/pickle_reader.h"
 #include "tenplex/formats/pickle/pickle_writer.h"
+#include "tenplex/formats/state/flatten.h"
 
 namespace {
 
