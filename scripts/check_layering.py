@@ -4,8 +4,8 @@
 """Checks that components include only what layers.toml allows.
 
 For every file under src/tenplex/<component>/ each `#include "tenplex/<other>/..."` must name the component itself or one
-listed under `uses`; each `#include <library/...>` must come from the C++ or POSIX headers or a listed library;
-`internal/` folders are private to their component; the CMake USES edges equal `uses`. Exit 0 when all hold, 1 otherwise.
+listed under `uses`; each `#include <library/...>` must come from the C++ or POSIX headers or a listed library, and each listed library must be
+included; `internal/` folders are private to their component; the CMake USES edges equal `uses`. Exit 0 when all hold, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -57,6 +57,17 @@ def problems_of_file(path: pathlib.Path, component: str, rules: dict) -> list[st
     return found
 
 
+def problems_of_libraries(component: str, rules: dict) -> list[str]:
+    """One line per library that `rules` lists and no file of the component includes."""
+    included: set[str | None] = set()
+    for path in (SOURCE / component).rglob("*"):
+        if path.suffix in {".h", ".cc"}:
+            angled = (found[1] for found in INCLUDE.findall(path.read_text(encoding="utf-8")))
+            included.update(library_of(header) for header in angled)
+    unused = [library for library in rules["libraries"] if library not in included]
+    return [f"layers.toml: {component} lists the library {library}, which no file includes" for library in unused]
+
+
 def problems_of_layers(layers: dict) -> list[str]:
     """Edges that do not go down: a component may use only lower layers, or its own without a cycle."""
     found = []
@@ -106,6 +117,7 @@ def main() -> int:
             found.append(
                 f"{component}: CMake USES {sorted(direct)} differs from layers.toml {layers[component]['uses']}"
             )
+        found.extend(problems_of_libraries(component, layers[component]))
         for path in sorted((SOURCE / component).rglob("*")):
             if path.suffix in {".h", ".cc"}:
                 files += 1
