@@ -434,3 +434,14 @@ def test_slash_at_the_end_does_not_hide_what_is_there(checkpoint: Path, tmp_path
     for options in ((), ("--overwrite",)):
         tenplex("reshard", checkpoint, f"{tmp_path}/notes/", "--format", "dcp", *options, exit_code=1)
         assert (tmp_path / "notes").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["new/out.pt", "new/deep/out", "new/out.safetensors"])
+def test_absent_folder_of_the_target_is_named(name: str, checkpoint: Path, tmp_path: Path) -> None:
+    target = tmp_path / name
+    command = ("--format", "dcp") if name.endswith("out") else ()
+    run = tenplex("reshard", checkpoint, target, *command, exit_code=1)
+    assert f"cannot write '{target}': there is no folder '{target.parent}'" in run.err
+    run = tenplex(*plan_arguments(checkpoint), "--html", target, exit_code=1)
+    assert f"there is no folder '{target.parent}'" in run.err
+    assert os.listdir(tmp_path) == []
