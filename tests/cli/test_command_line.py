@@ -434,3 +434,61 @@ def test_slash_at_the_end_does_not_hide_what_is_there(checkpoint: Path, tmp_path
     for options in ((), ("--overwrite",)):
         tenplex("reshard", checkpoint, f"{tmp_path}/notes/", "--format", "dcp", *options, exit_code=1)
         assert (tmp_path / "notes").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["new/out.pt", "new/deep/out", "new/out.safetensors"])
+def test_absent_folder_of_the_target_is_named(name: str, checkpoint: Path, tmp_path: Path) -> None:
+    target = tmp_path / name
+    command = ("--format", "dcp") if name.endswith("out") else ()
+    run = tenplex("reshard", checkpoint, target, *command, exit_code=1)
+    assert f"cannot write '{target}': there is no folder '{target.parent}'" in run.err
+    run = tenplex(*plan_arguments(checkpoint), "--html", target, exit_code=1)
+    assert f"there is no folder '{target.parent}'" in run.err
+    assert os.listdir(tmp_path) == []
+
+
+PIECES = (
+    "family: x\nmeshes: {m: [tp]}\ntensors:\n"
+    "  - {match: a, slice: [{dim: 0, by: tp, segments: [1, 1], local_interleave: 1}]}\n  - {match: '*'}\n"
+)
+FLAT = "family: x\nmeshes: {m: [tp]}\ntensors: [{match: a, slice: [{flat: true, by: tp}]}, {match: '*'}]\n"
+
+
+@pytest.mark.parametrize(
+    ("layout", "sizes", "reason"),
+    [(PIECES, "tp=1", "tensor 'a' is in pieces"), (FLAT, "tp=2", "a target on 2 devices is a folder")],
+)
+def test_name_of_one_safetensors_file_is_for_whole_tensors(
+    layout: str, sizes: str, reason: str, checkpoint: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "layout.yaml").write_text(layout)
+    arguments = ("--layout", tmp_path / "layout.yaml", "--to", sizes)
+    target = tmp_path / "out.safetensors"
+    run = tenplex("reshard", checkpoint, target, *arguments, exit_code=1)
+    assert f"'{target}' is the name of one file of whole tensors" in run.err
+    assert reason in run.err
+    assert not target.exists()
+    tenplex("reshard", checkpoint, tmp_path / "out", *arguments)
+    assert (tmp_path / "out/tenplex.json").is_file()
+    tenplex("reshard", checkpoint, f"{target}/", *arguments)
+    assert (target / "tenplex.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--format", "safetensors", "--to", "fsdp=2"), "a folder, which has 'objects' of its own"),
+        (("--format", "dcp"), "of format 'dcp'"),
+        (("--format", "torch"), "of format 'torch'"),
+    ],
+)
+def test_objects_folder_is_refused_where_nothing_uses_it(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    source, objects, out = tmp_path / "in.pt", tmp_path / "objects", tmp_path / "out"
+    torch.save({"w": torch.ones(4), "c": 2j}, source)
+    run = tenplex("reshard", source, out, *arguments, "--objects", objects, exit_code=1)
+    assert f"the target is {said}: leave it out" in run.err
+    assert not objects.exists()
+    assert not out.exists()
+    tenplex("reshard", source, tmp_path / "one.safetensors", "--objects", objects)
+    tenplex("reshard", tmp_path / "one.safetensors", out, *arguments, "--objects", objects)  # the source needs it
+    tenplex("verify", source, out)

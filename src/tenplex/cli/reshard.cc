@@ -111,6 +111,9 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
   TENPLEX_ASSIGN_OR_RETURN(const CutCollection target, cut(context.files, info, std::move(tensors), options.to));
   if (format->name == "hf" && target.collection->device_count() > 1)
     return invalid_argument(fmt::format("format 'hf' always holds whole tensors: leave --to {} out", options.to.sizes));
+  TENPLEX_TRY(check_target_name(options.target, *format, *target.collection));
+  TENPLEX_TRY(check_objects_folder(context.files, options.source.objects_folder, options.source.path, info.format,
+                                   *format, *target.collection));
   Outcome outcome{info.format,
                   info.device_count,
                   std::string(format->name),

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "tenplex/base/counted.h"
 #include "tenplex/formats/other_files.h"
+#include "tenplex/formats/whole_tensor.h"
 
 namespace tenplex::cli {
 namespace {
@@ -33,6 +35,17 @@ bool is_empty_folder(FileSystem& files, const std::string& path) {
 bool is_checkpoint(FileSystem& files, const std::string& path) {
   const auto all = formats();
   return std::any_of(all.begin(), all.end(), [&](const Format& format) { return format.detect(files, path); });
+}
+
+/// The first tensor that is in pieces, or nothing.
+std::optional<TensorId> first_cut(const Collection& collection) {
+  for (std::size_t index = 0; index < collection.tensors().size(); ++index)
+    if (!is_whole(collection, TensorId(index))) return TensorId(index);
+  return std::nullopt;
+}
+
+bool is_safetensors_folder(const Format& format, const Collection& target) {
+  return format.name == "safetensors" && (target.device_count() > 1 || first_cut(target));
 }
 
 }  // namespace
@@ -74,6 +87,29 @@ Result<void> check_replaced(FileSystem& files, const std::string& target, const 
       "--overwrite would remove {} of '{}' that {} no part of the checkpoint, the first is '{}': move or remove "
       "them yourself",
       counted(others.size(), "file"), target, others.size() == 1 ? "is" : "are", others.front()));
+}
+
+Result<void> check_target_name(const std::string& path, const Format& format, const Collection& target) {
+  if (!path.ends_with(".safetensors") || !is_safetensors_folder(format, target)) return {};
+  const std::string reason =
+      target.device_count() > 1
+          ? fmt::format("a target on {} is a folder", counted(target.device_count(), "device"))
+          : fmt::format("tensor '{}' is in pieces with this layout, which makes the target a folder",
+                        target.tensors()[first_cut(target)->index()].name);
+  return invalid_argument(fmt::format(
+      "'{}' is the name of one file of whole tensors, and {}: give a name that does not end in '.safetensors'", path,
+      reason));
+}
+
+Result<void> check_objects_folder(FileSystem& files, const std::string& objects_folder, const std::string& source,
+                                  const std::string& source_format, const Format& format, const Collection& target) {
+  if (objects_folder.empty()) return {};
+  const bool reads = source_format == "hf" || (source_format == "safetensors" && !files.list(source));
+  const bool folder = is_safetensors_folder(format, target);
+  if (reads || (format.name == "safetensors" && !folder)) return {};
+  return invalid_argument(
+      fmt::format("--objects is for what a single safetensors file cannot hold, and the target is {}: leave it out",
+                  folder ? "a folder, which has 'objects' of its own" : fmt::format("of format '{}'", format.name)));
 }
 
 }  // namespace tenplex::cli

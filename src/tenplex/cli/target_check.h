@@ -1,8 +1,8 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must hold before --overwrite may replace something: it is a checkpoint and nothing else, and the source is not
-// part of it.
+// What must hold before a target is written. Before --overwrite may replace something: it is a checkpoint and nothing
+// else, and the source is not part of it.
 #pragma once
 
 #include <string>
@@ -21,5 +21,14 @@ Result<void> check_target(FileSystem& files, const std::string& source, const st
 /// be opened as a checkpoint, or if its folder holds files that are no part of it (names the first and counts them).
 Result<void> check_replaced(FileSystem& files, const std::string& target, const std::vector<ExtraFile>& rewritten,
                             const ReadOptions& reading);
+
+/// `target` of format `format` is written to `path`. Errors: invalid_argument if the path ends in ".safetensors", which
+/// asks for one file, but the target is a folder: on several devices, or with tensors in pieces.
+Result<void> check_target_name(const std::string& path, const Format& format, const Collection& target);
+
+/// `objects_folder` is --objects; empty: not given. Errors: invalid_argument if neither the source, of format
+/// `source_format` at `source`, nor the target has a use for it.
+Result<void> check_objects_folder(FileSystem& files, const std::string& objects_folder, const std::string& source,
+                                  const std::string& source_format, const Format& format, const Collection& target);
 
 }  // namespace tenplex::cli

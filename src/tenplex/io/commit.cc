@@ -60,8 +60,11 @@ Result<std::unique_ptr<AtomicTarget>> AtomicTarget::begin(FileSystem& files, con
   if (!status && status.error().code() != ErrorCode::kNotFound) return status.error();
   target->remove_leftovers();
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    TENPLEX_ASSIGN_OR_RETURN(const bool claimed, target->try_claim());
-    if (!claimed) continue;
+    const auto claimed = target->try_claim();
+    if (!claimed && claimed.error().code() == ErrorCode::kNotFound)
+      return not_found(fmt::format("cannot write '{}': there is no folder '{}'", path, target->parent_));
+    if (!claimed) return claimed.error();
+    if (!*claimed) continue;
     // Before a byte is written, so that nobody can read it who could not read the old target.
     if (status) TENPLEX_TRY(files.copy_permissions(target->path_, target->partial_));
     return target;

@@ -29,6 +29,7 @@ class Builder {
   Result<Dims> shape_of(const TensorRecord& record) const;
   Result<Box> box_of(const ChunkRecord& chunk, const TensorInfo& tensor) const;
   Result<void> add_chunk(const ChunkRecord& record, TensorId tensor, const Box& box);
+  Error no_item(const TensorRecord& record, const ChunkRecord& chunk, const Box& box) const;
   Result<void> check_cover(const TensorRecord& record, const TensorInfo& tensor);
 
   const MetadataTables& tables_;
@@ -103,8 +104,16 @@ Result<void> Builder::check_cover(const TensorRecord& record, const TensorInfo& 
       fmt::format("chunks {} and {} overlap", to_string(boxes[fault->first]), to_string(boxes[fault->second])));
 }
 
+// An entry of storage_data goes to one chunk; another at the same place has none left.
+Error Builder::no_item(const TensorRecord& record, const ChunkRecord& chunk, const Box& box) const {
+  int listed = 0;
+  for (std::uint32_t i = 0; i < record.chunk_count; ++i)
+    if (tables_.chunks[record.first_chunk + i].offsets == chunk.offsets) ++listed;
+  if (listed > 1) return corrupt(fmt::format("{} chunks are listed at the offsets {}", listed, to_string(box.offset)));
+  return corrupt(fmt::format("chunk {} has no entry in storage_data", to_string(box)));
+}
+
 Result<void> Builder::add_chunk(const ChunkRecord& record, TensorId tensor, const Box& box) {
-  if (record.item == kNoItem) return corrupt(fmt::format("chunk {} has no entry in storage_data", to_string(box)));
   auto range = range_of(record.item);
   if (!range) return std::move(range).error().with_context(fmt::format("chunk {}", to_string(box)));
   catalog_.chunks.add({tensor, devices_[static_cast<std::size_t>(range->file)], range->file, range->offset, box});
@@ -126,6 +135,7 @@ Result<void> Builder::add_tensor(const TensorRecord& record) {
     dims_.insert(dims_.end(), box.offset.begin(), box.offset.end());
     dims_.insert(dims_.end(), box.extent.begin(), box.extent.end());
     if (box.empty() && (!is_empty || any || chunk.item == kNoItem)) continue;
+    if (chunk.item == kNoItem) return no_item(record, chunk, box);
     TENPLEX_TRY(add_chunk(chunk, id, box));
     any = true;
   }

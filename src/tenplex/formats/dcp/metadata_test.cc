@@ -385,6 +385,13 @@ TEST(DcpMetadata, RefusesAChunkWithoutAnItem) {
   EXPECT_THAT(Folder(tensors).error(), HasSubstr("tensor 'w': chunk [2:4] has no entry in storage_data"));
 }
 
+TEST(DcpMetadata, RefusesAChunkThatIsListedTwice) {
+  std::vector<TestTensor> tensors = kGood;
+  tensors[0].chunks.push_back(tensors[0].chunks[1]);
+  tensors[0].chunks.back().stored = 0;
+  EXPECT_THAT(Folder(tensors).error(), HasSubstr("tensor 'w': 2 chunks are listed at the offsets [2]"));
+}
+
 TEST(DcpMetadata, RefusesTwoItemsForOneChunk) {
   std::vector<TestTensor> tensors = kGood;
   tensors[0].chunks[1].stored = 2;

@@ -111,8 +111,9 @@ class Walk {
       return unsupported(fmt::format("shared containers expand to too many names at '{:.100}'", name));
     std::string step;
     if (level.keyed) {
+      const std::string place = levels.size() > 1 ? fmt::format("'{}'", name) : "the outermost dict";
       TENPLEX_ASSIGN_OR_RETURN(step,
-                               key_text(graph_, level.items[level.next]).with_context(fmt::format("in '{}'", name)));
+                               key_text(graph_, level.items[level.next]).with_context(fmt::format("in {}", place)));
     } else {
       step = fmt::to_string(level.next);
     }

@@ -68,6 +68,14 @@ TEST(Flatten, RefusesTwoLeavesOfOneName) {
   EXPECT_THAT(names(graph)[0], HasSubstr("'a.b'"));
 }
 
+TEST(Flatten, SaysWhereAKeyIsThatHasNoText) {
+  StateGraph graph;
+  graph.root = graph.add_dict({graph.add_bytes("x"), graph.add_tensor({})});
+  EXPECT_THAT(names(graph), ElementsAre("in the outermost dict: a dict key is no text, number or tuple of such"));
+  graph.root = graph.add_dict({text(graph, "a"), graph.root});
+  EXPECT_THAT(names(graph), ElementsAre("in 'a': a dict key is no text, number or tuple of such"));
+}
+
 TEST(Flatten, RefusesCyclesOfDictsAndOfLists) {
   StateGraph dicts;
   dicts.root = dicts.add_dict({});
