@@ -31,6 +31,9 @@ COLUMNS = ROWS.replace("dim: 0", "dim: 1").replace("[8]", "[4]").replace("data: 
 class Opaque:
     """Of a class that no format but torch's knows."""
 
+    q: Any
+    owner: Any
+
     def __init__(self, **attributes: Any) -> None:
         vars(self).update(attributes)
 
@@ -148,10 +151,12 @@ def identities(value: Any) -> Iterator[int]:
     todo = [value]
     while todo:
         item = todo.pop()
-        if not isinstance(item, (torch.Tensor, torch.nn.Module, Opaque, argparse.Namespace, dict, list, tuple)):
+        if not isinstance(
+            item, (torch.Tensor, torch.nn.Module, Opaque, argparse.Namespace, dict, list, tuple, bytearray)
+        ):
             continue
         yield id(item)
-        if id(item) in seen or isinstance(item, torch.Tensor):
+        if id(item) in seen or isinstance(item, (torch.Tensor, bytearray)):
             continue
         seen.add(id(item))
         if isinstance(item, torch.nn.Module):
@@ -188,3 +193,35 @@ def test_objects_that_hold_a_tensor_twice(
 ) -> None:
     wrote_by("torch")
     there_and_back(held_twice()[case], through, tmp_path)
+
+
+def shared_parts() -> dict[str, dict[str, Any]]:
+    base = torch.arange(6.0)
+    held, listed = Opaque(p=base, l=[1, base[2:]]), [base, {"x": 3}]
+    tuples, inner = (Opaque(v=7), base), Opaque(q=Opaque(p=base))
+    circle = Opaque(p=base)
+    circle.owner = {"a": Opaque(of=circle), "b": circle}
+    return {
+        "one object in the tree and in another": {"k0": held, "k1": Opaque(p=held), "w": base},
+        "one object in the tree after another": {"k1": Opaque(p=held), "k0": held},
+        "one object in two others": {"k0": Opaque(p=held), "k1": Opaque(p=held, q=[held])},
+        "two objects in two others, one in the other": {
+            "k0": Opaque(p=inner, q=inner.q),
+            "k1": Opaque(p=inner.q, q=inner),
+            "k2": Opaque(r=inner),
+        },
+        "a list in the tree and in an object": {"l": listed, "k": Opaque(l=listed, m=listed[1])},
+        "a list in two objects": {"a": Opaque(l=listed), "b": Opaque(l=[listed], m=listed)},
+        "a tuple of two objects": {"a": Opaque(t=tuples), "b": Opaque(t=tuples, u=tuples[0])},
+        "a bytearray in two objects": {"a": Opaque(t=(data := bytearray(b"abc"))), "b": Opaque(t=data), "w": base},
+        "a circle of two objects": {"a": circle, "b": Opaque(p=circle), "w": base},
+    }
+
+
+@pytest.mark.parametrize("through", ["a file", "a folder", "dcp"])
+@pytest.mark.parametrize("case", shared_parts())
+def test_parts_that_several_objects_hold(
+    case: str, through: str, tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    wrote_by("torch")
+    there_and_back(shared_parts()[case], through, tmp_path)

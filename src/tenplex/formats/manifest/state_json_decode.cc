@@ -22,6 +22,9 @@ namespace {
 /// Where a storage id that the file leaves out goes: above all ids that it gives.
 constexpr std::uint32_t kUnnamedStorage = 0xffffffff;
 
+/// Of the placeholders in an object file.
+constexpr TensorId kNoTensor{std::int32_t{-1}};
+
 class StateDecoder {
  public:
   StateDecoder(JsonReader& json, const StateJsonSource& source) : json_(json), source_(source) {
@@ -50,6 +53,12 @@ class StateDecoder {
   struct PendingObject {
     std::size_t position;  // in ids_
     std::int64_t file;
+  };
+
+  // In a pickle it is a tensor without a number, which no file can spell, at its position's offset.
+  struct NodeReference {
+    NodeId placeholder;
+    std::int64_t position;  // in ids_
   };
 
   Result<void> nodes() {
@@ -281,6 +290,7 @@ class StateDecoder {
   }
 
   Result<void> load_objects() {
+    first_of_files_ = static_cast<NodeId>(graph_.size());
     for (const PendingObject& pending : pending_) {
       if (pending.file < 0 || pending.file >= std::int64_t(files_.size()))
         return json_.fail("a reference to no object file");
@@ -288,6 +298,21 @@ class StateDecoder {
       auto root = load_object(files_[index], hashes_[index]);
       if (!root) return std::move(root).error().with_context(fmt::format("object file '{}'", files_[index].path));
       ids_[pending.position] = *root;
+    }
+    return resolve_references();
+  }
+
+  Result<void> resolve_references() {
+    std::unordered_map<NodeId, NodeId> targets;
+    for (const NodeReference& reference : references_) {
+      if (reference.position < 0 || reference.position >= std::int64_t(ids_.size()))
+        return json_.fail("an object file refers to no node");
+      targets.emplace(reference.placeholder, ids_[static_cast<std::size_t>(reference.position)]);
+    }
+    for (NodeId id = first_of_files_; !targets.empty() && id < graph_.size(); ++id) {
+      graph_.for_each_edge(id, [&](NodeId& below) {
+        if (const auto found = targets.find(below); found != targets.end()) below = found->second;
+      });
     }
     return {};
   }
@@ -300,6 +325,12 @@ class StateDecoder {
       return corrupt(fmt::format("its checksum is {}, expected {}", found, hash));
     PickleOptions options;
     options.persistent_id = [this](PickleDocument& document, NodeId id) -> Result<NodeId> {
+      if (const auto position = read_node_reference(document, id)) {
+        TensorView placeholder;
+        placeholder.tensor = kNoTensor;
+        placeholder.offset = *position;
+        return document.graph().add_tensor(placeholder);
+      }
       TENPLEX_ASSIGN_OR_RETURN(TensorReference reference, read_tensor_reference(document, id));
       TENPLEX_ASSIGN_OR_RETURN(reference.view.tensor, find_tensor(reference.name));
       TENPLEX_TRY(check_view(reference.view));
@@ -310,7 +341,12 @@ class StateDecoder {
     TENPLEX_ASSIGN_OR_RETURN(PickleDocument document, read_pickle(as_bytes(bytes), options));
     if (document.end_offset() != file.size_bytes) return corrupt("bytes after the end of the pickle");
     TENPLEX_ASSIGN_OR_RETURN(const StateGraph part, std::move(document).into_graph());
+    if (is_reference(part, part.root)) return corrupt("it holds nothing but a reference");
     return append(part);
+  }
+
+  static bool is_reference(const StateGraph& part, NodeId id) {
+    return part[id].kind == NodeKind::kTensor && part.view(id).tensor == kNoTensor;
   }
 
   /// Copies all nodes of `part` into the graph; the id of its root there.
@@ -320,6 +356,9 @@ class StateDecoder {
       const Node& node = part[id];
       if (node.kind == NodeKind::kObject) {
         ids[id] = graph_.add_object({});
+      } else if (is_reference(part, id)) {
+        ids[id] = graph_.add_none();
+        references_.push_back({ids[id], part.view(id).offset});
       } else if (node.kind == NodeKind::kTensor || node.kind == NodeKind::kStorage) {
         ids[id] = graph_.add_tensor(part.view(id));
         graph_[ids[id]].kind = node.kind;
@@ -380,6 +419,8 @@ class StateDecoder {
   std::vector<NodeId> linked_;  // nodes whose references are positions until link()
   std::vector<NodeId> views_;
   std::vector<PendingObject> pending_;
+  std::vector<NodeReference> references_;
+  NodeId first_of_files_ = 0;  // nodes from here on are of object files
   std::vector<ObjectFile> files_;
   std::vector<std::string> hashes_;
 };

@@ -8,6 +8,7 @@
 
 #include "tenplex/formats/manifest/base64.h"
 #include "tenplex/formats/manifest/json_writer.h"
+#include "tenplex/formats/manifest/shared_parts.h"
 #include "tenplex/formats/manifest/state_json.h"
 #include "tenplex/formats/manifest/state_names.h"
 #include "tenplex/formats/pickle/pickle_writer.h"
@@ -28,11 +29,13 @@ class StateEncoder {
         tensors_(tensors),
         options_(options),
         order_(graph.size(), kNoNode),
+        call_parts_(graph.size()),
         numbers_(graph),
         json_(&encoded_.json) {}
 
   Result<EncodedState> run() && {
-    number();
+    number_below({graph_.root, kNoNode});
+    number_shared_parts();
     json_.begin_object();
     json_.member("root", std::int64_t{order_[graph_.root]});
     json_.key("nodes");
@@ -57,8 +60,8 @@ class StateEncoder {
     return node.text.size() > kLongText;
   }
 
-  void number() {
-    std::vector<Visit> stack = {{graph_.root, kNoNode}};
+  void number_below(const Visit& first_visit) {
+    std::vector<Visit> stack = {first_visit};
     while (!stack.empty()) {
       const Visit visit = stack.back();
       stack.pop_back();
@@ -70,6 +73,29 @@ class StateEncoder {
       graph_.for_each_edge(visit.node, [&](NodeId below) { stack.push_back({below, visit.node}); });
       std::reverse(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end());
     }
+  }
+
+  /// What two object files hold gets a position for both to refer to.
+  void number_shared_parts() {
+    std::vector<NodeId> files;
+    for (const Visit& visit : visits_)
+      if (is_opaque(visit.node)) files.push_back(visit.node);
+    for (NodeId id = 0; !files.empty() && id < graph_.size(); ++id) {
+      if (graph_[id].kind != NodeKind::kObject) continue;
+      for (const NodeId part : {graph_.object(id).arguments, graph_.object(id).keyword_arguments})
+        if (part != kNoNode) call_parts_[part] = true;
+    }
+    const auto parts = find_shared_parts(
+        graph_, files, [this](NodeId id) { return order_[id] != kNoNode; }, [this](NodeId id) { return is_part(id); });
+    for (const SharedPart& part : parts) number_below({part.node, part.root});
+  }
+
+  /// True for what an object file may refer to instead of holding it. What an object is called with is no value of its
+  /// own.
+  bool is_part(NodeId id) const {
+    const Node& node = graph_[id];
+    if (node.kind == NodeKind::kTensor || node.kind == NodeKind::kStorage || call_parts_[id]) return false;
+    return has_identity(node.kind) || !node.children.empty();
   }
 
   Result<void> node(NodeId id) {
@@ -199,7 +225,12 @@ class StateEncoder {
     PickleWriteOptions pickle;
     pickle.protocol = 4;
     pickle.one_value_per_object = false;  // each leaf has a name of its own
+    pickle.is_elsewhere = [this](NodeId node) { return order_[node] != kNoNode && is_part(node); };
     pickle.tensor = [this](PickleWriter& writer, const StateGraph& graph, NodeId node) -> Result<void> {
+      if (is_part(node)) {
+        write_node_reference(writer, order_[node]);
+        return {};
+      }
       TensorView view = graph.view(node);
       const TensorInfo& tensor = tensors_[view.tensor.index()];
       if (auto fault = view_fault(view, tensor)) return unsupported(std::move(*fault));
@@ -257,8 +288,9 @@ class StateEncoder {
   const StateGraph& graph_;
   std::span<const TensorInfo> tensors_;
   const StateJsonOptions& options_;
-  std::vector<NodeId> order_;  // position in the JSON, by node
-  std::vector<Visit> visits_;  // by position
+  std::vector<NodeId> order_;     // position in the JSON, by node
+  std::vector<bool> call_parts_;  // by node: tuples and dicts that objects are called with
+  std::vector<Visit> visits_;     // by position
   ViewNumbers numbers_;
   EncodedState encoded_;
   JsonWriter json_;

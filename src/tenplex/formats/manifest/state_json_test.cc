@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/formats/manifest/state_json.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -11,6 +12,8 @@
 
 namespace tenplex {
 namespace {
+
+using namespace std::string_literals;
 
 const std::vector<TensorInfo> kTensors = {
     {"w", DType::kFloat32, {2, 3}}, {"v", DType::kFloat32, {3, 2}}, {"s", DType::kInt64, {}}};
@@ -190,6 +193,52 @@ TEST(StateJson, KeepsEveryNameOfATensorThatAnObjectHoldsTwice) {
   EXPECT_EQ(read->view(items[1]).tensor, TensorId(1));
   EXPECT_EQ(read->view(items[0]).object, 1U);
   EXPECT_EQ(read->view(items[1]).object, 1U);
+}
+
+/// A tree of two objects of the class m.C whose states are `first` and `second`.
+void root_of_two_objects(StateGraph* graph, NodeId first, NodeId second) {
+  std::vector<NodeId> items;
+  for (const NodeId state : {first, second}) {
+    ObjectParts parts;
+    parts.callable = graph->add_global("m", "C");
+    parts.arguments = graph->add_tuple({});
+    parts.state = state;
+    items.push_back(graph->add_object(std::move(parts)));
+  }
+  graph->root = graph->add_list(items);
+}
+
+TEST(StateJson, KeepsOnePartOfTwoObjectsOne) {
+  StateGraph graph;
+  const NodeId shared = graph.add_list({graph.add_int(7)});
+  root_of_two_objects(&graph, shared, graph.add_tuple({shared, graph.add_int(1)}));
+  graph[shared].children.push_back(graph[graph.root].children[1]);  // and the part leads back
+  const StateGraph read = there_and_back(graph);
+  const auto& items = read[read.root].children;
+  const NodeId part = read.object(items[0]).state;
+  ASSERT_EQ(read[part].kind, NodeKind::kList);
+  EXPECT_EQ(read[read[part].children[0]].integer, 7);
+  EXPECT_EQ(read[part].children[1], items[1]);
+  EXPECT_EQ(read[read.object(items[1]).state].children[0], part);
+}
+
+TEST(StateJson, RefusesReferencesOfObjectFilesThatLeadNowhere) {
+  const auto with_file = [](const std::string& pickle) {
+    Hasher hasher;
+    hasher.add_raw(as_bytes(pickle));
+    return decode(fmt::format(R"({{"root":0,"nodes":[["l",1],["x",0]],"objects":[["f",{},"{}"]]}})", pickle.size(),
+                              to_string(hasher.finish())),
+                  {{"f", pickle}});
+  };
+  const std::string reference_to_root = "X\x04\0\0\0node"s + "K\0\x86Q"s;
+  EXPECT_TRUE(with_file("\x80\x04]"s + reference_to_root + "a.").has_value());
+  const auto no_node = with_file("\x80\x04]X\x04\0\0\0nodeK\x02\x86Qa."s);
+  ASSERT_FALSE(no_node.has_value());
+  EXPECT_EQ(no_node.error().code(), ErrorCode::kCorrupt);
+  EXPECT_NE(no_node.error().message().find("an object file refers to no node"), std::string::npos);
+  const auto nothing_else = with_file("\x80\x04"s + reference_to_root + ".");
+  ASSERT_FALSE(nothing_else.has_value());
+  EXPECT_EQ(nothing_else.error().message(), "it holds nothing but a reference");
 }
 
 TEST(StateJson, WritesSmallNumbersWhateverTheGraphHas) {

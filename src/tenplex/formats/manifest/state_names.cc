@@ -126,6 +126,20 @@ Result<void> write_tensor_reference(PickleWriter& writer, NodeKind kind, const T
   return {};
 }
 
+void write_node_reference(PickleWriter& writer, std::int64_t position) {
+  writer.text("node");
+  writer.integer(position);
+  writer.tuple(2);
+  writer.persistent_id();
+}
+
+std::optional<std::int64_t> read_node_reference(const PickleDocument& document, NodeId id) {
+  const std::span<const NodeId> parts = document.children(id);
+  if (document.kind(id) != NodeKind::kTuple || parts.size() != 2 || document.text(parts[0]) != "node")
+    return std::nullopt;
+  return document.integer(parts[1]);
+}
+
 Result<TensorReference> read_tensor_reference(const PickleDocument& document, NodeId id) {
   const std::span<const NodeId> parts = document.children(id);
   if (document.kind(id) != NodeKind::kTuple || parts.size() != kReferenceParts)

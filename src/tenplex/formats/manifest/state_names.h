@@ -49,4 +49,10 @@ struct TensorReference {
 /// Errors: corrupt if the persistent id is none of ours.
 Result<TensorReference> read_tensor_reference(const PickleDocument& document, NodeId id);
 
+/// ("node", position): the node at that position of the JSON.
+void write_node_reference(PickleWriter& writer, std::int64_t position);
+
+/// That position; nothing for any other persistent id.
+std::optional<std::int64_t> read_node_reference(const PickleDocument& document, NodeId id);
+
 }  // namespace tenplex

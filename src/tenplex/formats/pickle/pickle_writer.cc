@@ -209,6 +209,8 @@ class GraphWriter {
     std::size_t next = 0;
   };
 
+  bool is_elsewhere(NodeId node) const { return node != root_ && options_.is_elsewhere && options_.is_elsewhere(node); }
+
   NodeId canonical(NodeId node) const {
     if (graph_[node].kind != NodeKind::kTensor) return node;
     const auto found = first_of_object_.find(graph_.view(node).object);
@@ -217,13 +219,14 @@ class GraphWriter {
 
   // Which other nodes need a memo entry: those met twice.
   void count_references(NodeId root) {
+    root_ = root;
     std::vector<NodeId> stack{root};
     while (!stack.empty()) {
       NodeId node = stack.back();
       stack.pop_back();
       if (options_.one_value_per_object && graph_[node].kind == NodeKind::kTensor && graph_.view(node).object != 0)
         node = first_of_object_.try_emplace(graph_.view(node).object, node).first->second;
-      if (++references_[node] > 1) continue;
+      if (++references_[node] > 1 || is_elsewhere(node)) continue;
       graph_.for_each_edge(node, [&](NodeId edge) {
         if (edge != kNoNode) stack.push_back(edge);
       });
@@ -249,6 +252,7 @@ class GraphWriter {
   }
 
   Result<void> begin(NodeId id);
+  Result<void> write_outer(NodeId id);
   Result<void> begin_object(NodeId id);
   Result<void> begin_set(NodeId id);
   void write_scalar(const Node& node);
@@ -261,6 +265,7 @@ class GraphWriter {
   PickleWriter& writer_;
   const StateGraph& graph_;
   const PickleWriteOptions& options_;
+  NodeId root_ = kNoNode;
   std::vector<Task> todo_;
   std::unordered_map<NodeId, std::uint32_t> references_;
   std::unordered_map<NodeId, std::uint32_t> memo_;
@@ -269,7 +274,7 @@ class GraphWriter {
 };
 
 /// Bytes that the large texts below a node take in its pickle.
-std::size_t large_text_bytes(const StateGraph& graph, NodeId root, int protocol) {
+std::size_t large_text_bytes(const StateGraph& graph, NodeId root, const PickleWriteOptions& options) {
   std::size_t bytes = 0;
   std::vector<bool> seen(graph.size(), false);
   std::vector<NodeId> todo{root};
@@ -278,10 +283,10 @@ std::size_t large_text_bytes(const StateGraph& graph, NodeId root, int protocol)
     const NodeId id = todo.back();
     todo.pop_back();
     const Node& node = graph[id];
-    const bool as_text = protocol < 4 && (node.kind == NodeKind::kBytes || node.kind == NodeKind::kByteArray);
+    const bool as_text = options.protocol < 4 && (node.kind == NodeKind::kBytes || node.kind == NodeKind::kByteArray);
     if (node.text.size() >= kLargeText) bytes += as_text ? utf8_size_of_latin1(node.text) : node.text.size();
     graph.for_each_edge(id, [&](NodeId edge) {
-      if (edge == kNoNode || seen[edge]) return;
+      if (edge == kNoNode || seen[edge] || (options.is_elsewhere && options.is_elsewhere(edge))) return;
       seen[edge] = true;
       todo.push_back(edge);
     });
@@ -319,6 +324,7 @@ Result<void> GraphWriter::begin(NodeId id) {
     return {};
   }
   const Node& node = graph_[id];
+  if (is_elsewhere(id)) return write_outer(id);
   switch (node.kind) {
     case NodeKind::kBytes:
     case NodeKind::kByteArray:
@@ -346,16 +352,20 @@ Result<void> GraphWriter::begin(NodeId id) {
       return {};
     case NodeKind::kTensor:
     case NodeKind::kStorage:
-      if (!options_.tensor) return unsupported("a tensor inside an object that is written on its own");
-      TENPLEX_TRY(options_.tensor(writer_, graph_, id));
-      remember(id);
-      return {};
+      return write_outer(id);
     case NodeKind::kObject:
       return begin_object(id);
     default:
       write_scalar(node);
       return {};
   }
+}
+
+Result<void> GraphWriter::write_outer(NodeId id) {
+  if (!options_.tensor) return unsupported("a tensor inside an object that is written on its own");
+  TENPLEX_TRY(options_.tensor(writer_, graph_, id));
+  remember(id);
+  return {};
 }
 
 Result<void> GraphWriter::begin_set(NodeId id) {
@@ -486,7 +496,7 @@ Result<void> write_node(PickleWriter& writer, const StateGraph& graph, NodeId no
 
 Result<std::string> write_pickle(const StateGraph& graph, NodeId node, const PickleWriteOptions& options) {
   PickleWriter writer(options.protocol);
-  if (const std::size_t large = large_text_bytes(graph, node, options.protocol); large > 0)
+  if (const std::size_t large = large_text_bytes(graph, node, options); large > 0)
     writer.expect(large + kOtherBytes * graph.size() + kRoomAround);
   TENPLEX_TRY(write_node(writer, graph, node, options));
   writer.stop();

@@ -94,11 +94,13 @@ class PickleWriter {
 
 struct PickleWriteOptions {
   int protocol = 2;
-  /// Writes the opcodes for a kTensor or kStorage node, leaving exactly one value on the pickle's stack. The value is
-  /// memoized by the caller. Without it such nodes are unsupported.
+  /// Writes the opcodes for a kTensor or kStorage node, or one that is_elsewhere, leaving exactly one value on the
+  /// pickle's stack. The value is memoized by the caller. Without it such nodes are unsupported.
   std::function<Result<void>(PickleWriter& writer, const StateGraph& graph, NodeId node)> tensor;
   /// kTensor nodes of one object number are one value, written once. false: options.tensor is asked for each of them.
   bool one_value_per_object = true;
+  /// True for nodes below the first one whose content is not of this pickle. Without it none are.
+  std::function<bool(NodeId node)> is_elsewhere;
 };
 
 /// The whole pickle of `node`, with PROTO and STOP.
