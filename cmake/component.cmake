@@ -4,7 +4,8 @@
 # component(NAME [USES component...] [PRIVATE library...] [PUBLIC library...] [FOLDERS sub-folder...])
 #   One static library tenplex_NAME (alias tenplex::NAME) of every .cc in the folder and the listed sub-folders, a test
 #   program NAME_test of every *_test.cc, and a benchmark NAME_bench of every *_bench.cc. Tests run in the root of the
-#   source tree.
+#   source tree. What lies in testing/ becomes tenplex::NAME_testing, for tests, benchmarks and fuzz targets of this and
+#   higher components; it is not installed.
 
 add_library(tenplex_options INTERFACE)
 target_compile_options(tenplex_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
@@ -25,6 +26,25 @@ endif()
 if(TENPLEX_BUILD_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+
+# The library tenplex::NAME_testing of what is in testing/, and of the same of the components under `uses`.
+function(testing_library NAME uses)
+  file(GLOB sources CONFIGURE_DEPENDS testing/*.cc)
+  file(GLOB headers CONFIGURE_DEPENDS testing/*.h)
+  set(library tenplex_${NAME}_testing)
+  list(TRANSFORM uses REPLACE "(.+)" "tenplex::\\1_testing")
+  if(sources)
+    add_library(${library} STATIC EXCLUDE_FROM_ALL ${sources})
+    target_link_libraries(${library} PUBLIC tenplex_${NAME} ${uses} PRIVATE tenplex_options)
+  else()
+    add_library(${library} INTERFACE)
+    target_link_libraries(${library} INTERFACE tenplex_${NAME} ${uses})
+  endif()
+  add_library(tenplex::${NAME}_testing ALIAS ${library})
+  if(headers)
+    target_sources(${library} INTERFACE FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${headers})
+  endif()
+endfunction()
 
 function(component NAME)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "USES;PRIVATE;PUBLIC;FOLDERS")
@@ -48,19 +68,21 @@ function(component NAME)
   target_sources(${library} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${headers})
   target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
   target_compile_features(${library} PUBLIC cxx_std_20)
+  set(used_components ${ARG_USES})
   list(TRANSFORM ARG_USES PREPEND tenplex::)
   target_link_libraries(${library} PUBLIC ${ARG_USES} ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:tenplex_options>)
   set_property(GLOBAL APPEND PROPERTY TENPLEX_COMPONENTS ${NAME})
+  testing_library(${NAME} "${used_components}")
 
   if(TENPLEX_BUILD_TESTS AND tests)
     add_executable(${NAME}_test ${tests})
-    target_link_libraries(${NAME}_test PRIVATE ${library} ${ARG_PRIVATE} tenplex_options GTest::gmock GTest::gtest_main)
+    target_link_libraries(${NAME}_test PRIVATE ${library}_testing ${ARG_PRIVATE} tenplex_options GTest::gmock GTest::gtest_main)
     target_compile_options(${NAME}_test PRIVATE $<$<CONFIG:Release>:-O0>)  # faster to build; the library stays optimised
     gtest_discover_tests(${NAME}_test TEST_PREFIX ${NAME}. WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
       PROPERTIES TIMEOUT 300 DISCOVERY_TIMEOUT 60)
   endif()
   if(TENPLEX_BUILD_BENCH AND benches)
     add_executable(${NAME}_bench ${benches})
-    target_link_libraries(${NAME}_bench PRIVATE ${library} ${ARG_PRIVATE} tenplex_options benchmark::benchmark_main)
+    target_link_libraries(${NAME}_bench PRIVATE ${library}_testing ${ARG_PRIVATE} tenplex_options benchmark::benchmark_main)
   endif()
 endfunction()

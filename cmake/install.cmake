@@ -12,7 +12,7 @@ foreach(component IN LISTS components)
   get_target_property(component_headers tenplex_${component} HEADER_SET_HEADERS)
   list(APPEND headers ${component_headers})
 endforeach()
-list(FILTER headers EXCLUDE REGEX "/internal/|_testing\\.h$")
+list(FILTER headers EXCLUDE REGEX "/internal/")
 
 add_library(libtenplex STATIC ${objects})
 add_library(tenplex::tenplex ALIAS libtenplex)

@@ -23,7 +23,7 @@
 #include "tenplex/base/check.h"
 #include "tenplex/formats/dcp/dcp_format.h"
 #include "tenplex/formats/manifest/envelope.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 #include "tenplex/ptc/explicit_collection.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include "tenplex/formats/hf/hf_index.h"
 #include "tenplex/formats/hf/hf_reader.h"
 #include "tenplex/formats/safetensors/header.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

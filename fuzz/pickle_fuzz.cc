@@ -25,7 +25,7 @@ using tenplex::PickleHook;
 using tenplex::PickleReplacement;
 using tenplex::Result;
 
-// Every class that the seeds use is hooked, in turn as a token, a number and not at all.
+// Every class that the seeds use is hooked, in turn as a token, a tensor and not at all.
 tenplex::PickleOptions hooked() {
   tenplex::PickleOptions options;
   std::uint32_t turn = 0;
@@ -37,7 +37,7 @@ tenplex::PickleOptions hooked() {
         {module, name, when, [turn](const PickleDocument&, const ObjectParts&) mutable -> Result<PickleReplacement> {
            if (++turn % 3 == 0) return PickleReplacement::keep();
            if (turn % 3 == 1) return PickleReplacement::token(turn);
-           return PickleReplacement::node({});
+           return PickleReplacement::tensor({});
          }});
   options.persistent_id = [](PickleDocument& document, tenplex::NodeId) -> Result<tenplex::NodeId> {
     return document.graph().add_float(0);

@@ -15,7 +15,7 @@
 #include "tenplex/formats/checkpoint.h"
 #include "tenplex/formats/safetensors/header.h"
 #include "tenplex/formats/safetensors/safetensors_reader.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 namespace {
 

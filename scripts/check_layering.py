@@ -5,7 +5,7 @@
 
 For every file under src/tenplex/<component>/ each `#include "tenplex/<other>/..."` must name the component itself or one
 listed under `uses`; each `#include <library/...>` must come from the C++ or POSIX headers or a listed library, and each listed library must be
-included; `internal/` folders are private to their component; the CMake USES edges equal `uses`. Exit 0 when all hold, 1 otherwise.
+included; `internal/` folders are private to their component, `testing/` folders to tests; the CMake USES edges equal `uses`. Exit 0 when all hold, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def library_of(header: str) -> str | None:
 def problems_of_file(path: pathlib.Path, component: str, rules: dict) -> list[str]:
     """One line per include of `path` that `rules` (a table of layers.toml) does not allow."""
     found = []
-    is_test = re.search(r"_(test|bench)\.cc$|_testing\.h$", path.name) is not None
+    is_test = re.search(r"_(test|bench)\.cc$", path.name) is not None or path.parent.name == "testing"
     for quoted, angled in INCLUDE.findall(path.read_text(encoding="utf-8")):
         where = f"{path.relative_to(ROOT)}: "
         if quoted:
@@ -47,6 +47,8 @@ def problems_of_file(path: pathlib.Path, component: str, rules: dict) -> list[st
                 found.append(f"{where}{component}/ may not include {parts[1]}/ ({quoted})")
             if "internal" in parts and parts[1] != component:
                 found.append(f"{where}{quoted} is private to {parts[1]}/")
+            if "testing" in parts and not is_test:
+                found.append(f"{where}{quoted} is for tests")
             if not (SOURCE.parent / quoted).is_file():
                 found.append(f"{where}{quoted} does not exist")
             continue

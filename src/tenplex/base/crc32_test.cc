@@ -94,14 +94,13 @@ TEST_P(Crc32cPath, AgreesWithTheDefinitionOnLongInput) {
   EXPECT_EQ(GetParam()(0, bytes), crc_bit_by_bit(bytes, 0x82F63B78));
 }
 
-TEST_P(Crc32cPath, ContinuesAndCombines) {
+TEST_P(Crc32cPath, Continues) {
   const auto bytes = random_bytes(70'001, 6);
   const std::uint32_t whole = crc_bit_by_bit(bytes, 0x82F63B78);
   for (const std::size_t cut : {0UL, 1UL, 7UL, 12'288UL, 50'000UL, 70'001UL}) {
     const ByteSpan head = ByteSpan(bytes).first(cut);
     const ByteSpan tail = ByteSpan(bytes).subspan(cut);
     EXPECT_EQ(GetParam()(GetParam()(0, head), tail), whole);
-    EXPECT_EQ(crc32c_combine(GetParam()(0, head), GetParam()(0, tail), static_cast<std::int64_t>(tail.size())), whole);
   }
 }
 

@@ -36,8 +36,4 @@ std::uint32_t crc32c(std::uint32_t crc_before, ByteSpan bytes) {
   return kHasInstruction ? internal::crc32c_sse42(crc_before, bytes) : internal::crc32c_portable(crc_before, bytes);
 }
 
-std::uint32_t crc32c_combine(std::uint32_t crc_a, std::uint32_t crc_b, std::int64_t length_b) {
-  return internal::crc_combine(crc_a, crc_b, length_b, internal::kCrc32cPolynomial);
-}
-
 }  // namespace tenplex

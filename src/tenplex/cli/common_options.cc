@@ -49,7 +49,7 @@ void add_layout_option(CLI::App& command, const std::string& name, std::string& 
 }
 
 void add_work_options(CLI::App& command, WorkOptions& options) {
-  command.add_option("--max-memory", options.max_memory, "Tensor data held at any time, for example 256MiB")
+  command.add_option("--max-memory", options.max_memory, "Tensor data held at any time, at least 1MiB")
       ->type_name("SIZE")
       ->check(validator(parse_max_memory))
       ->capture_default_str();

@@ -126,10 +126,6 @@ bool can_convert(DType source_dtype, DType target_dtype) {
   return internal::as_float(source_dtype).has_value() && internal::as_float(target_dtype).has_value();
 }
 
-void convert(DType target_dtype, std::byte* target, DType source_dtype, const std::byte* source, std::int64_t count) {
-  internal::conversion(source_dtype, target_dtype)(target, source, count);
-}
-
 void strided_convert(DType target_dtype, std::byte* target, DType source_dtype, const std::byte* source,
                      const ConvertShape& shape) {
   constexpr std::int64_t kMinRun = 32;  // shorter runs are faster through the buffer

@@ -20,9 +20,6 @@ namespace tenplex {
 /// True for the four types above, each to each.
 bool can_convert(DType source_dtype, DType target_dtype);
 
-/// Converts `count` elements that lie one after another. Requires: can_convert(source_dtype, target_dtype).
-void convert(DType target_dtype, std::byte* target, DType source_dtype, const std::byte* source, std::int64_t count);
-
 struct ConvertShape {
   Dims extent;          ///< elements per dimension
   Dims target_strides;  ///< bytes

@@ -1,7 +1,8 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inner loops of convert(), once per instruction set, for the dispatcher and for tests. All give the same bits.
+// The inner loops of strided_convert(), once per instruction set, for the dispatcher and for tests. All give the same
+// bits.
 #pragma once
 
 #include <array>

@@ -182,8 +182,8 @@ TEST(Convert, KnowsWhatItCanConvert) {
 TEST(Convert, LeavesEqualTypesAlone) {
   const std::vector<std::uint32_t> source = {0x7f800001, 0x3f800000, 0x00000001};  // a signalling NaN too
   std::vector<std::uint32_t> target(3);
-  convert(DType::kFloat32, reinterpret_cast<std::byte*>(target.data()), DType::kFloat32,
-          reinterpret_cast<const std::byte*>(source.data()), 3);
+  strided_convert(DType::kFloat32, reinterpret_cast<std::byte*>(target.data()), DType::kFloat32,
+                  reinterpret_cast<const std::byte*>(source.data()), {{3}, {4}, {4}});
   EXPECT_EQ(target, source);
 }
 

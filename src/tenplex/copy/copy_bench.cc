@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "tenplex/base/time_against.h"
+#include "tenplex/base/testing/time_against.h"
 #include "tenplex/copy/convert.h"
 #include "tenplex/copy/copy_crc.h"
 #include "tenplex/copy/strided_copy.h"
@@ -103,8 +103,9 @@ void with_crc(benchmark::State& state, Checksum checksum) {
 
 /// Bytes are those of the source.
 void convert_run(benchmark::State& state, DType from, DType to) {
+  const ConvertShape shape{{kBytes / size_bytes(from)}, {size_bytes(to)}, {size_bytes(from)}};
   compare(state, kBytes, [&] {
-    convert(to, buffers().target.get(), from, buffers().source.get(), kBytes / size_bytes(from));
+    strided_convert(to, buffers().target.get(), from, buffers().source.get(), shape);
     benchmark::ClobberMemory();
   });
 }

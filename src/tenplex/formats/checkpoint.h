@@ -7,7 +7,7 @@
 //   writing:  CheckpointWriter::prepare(request) ─► OutputPlan: files as lists of segments, in file order;
 //             the engine fills data segments from the plan's copies and asks the writer for the literal ones
 //
-// A format never moves tensor bytes itself. Source: docs/architecture.md, "Formats".
+// A format never moves tensor bytes itself. Source: docs/architecture.md, "How a checkpoint is re-cut".
 #pragma once
 
 #include <cstdint>

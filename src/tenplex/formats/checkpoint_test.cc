@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "tenplex/base/executor.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 namespace tenplex {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tenplex/base/executor.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 #include "tenplex/io/watched_file_system.h"
 
 namespace tenplex {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 namespace tenplex {
 namespace {

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tenplex/io/memory_file_system.h"
-#include "tenplex/io/recording_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
+#include "tenplex/io/testing/recording_file_system.h"
 
 namespace tenplex {
 namespace {

@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "tenplex/io/crash_model.h"
-#include "tenplex/io/memory_file_system.h"
-#include "tenplex/io/recording_file_system.h"
+#include "tenplex/io/testing/crash_model.h"
+#include "tenplex/io/testing/memory_file_system.h"
+#include "tenplex/io/testing/recording_file_system.h"
 
 namespace tenplex {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "tenplex/io/file_system.h"
 #include "tenplex/io/local_file.h"
-#include "tenplex/io/memory_file_system.h"
 #include "tenplex/io/open_below.h"
 #include "tenplex/io/path.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 namespace tenplex {
 namespace {

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 namespace tenplex {
 namespace {

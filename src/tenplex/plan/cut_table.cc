@@ -37,13 +37,4 @@ std::vector<std::pair<Holder, std::int64_t>> CutTable::holdings(TensorId tensor,
   return held;
 }
 
-bool CutTable::holds(TensorId tensor, WorkerId worker) const {
-  std::vector<std::int64_t> shards;
-  for (const DeviceId rank : ranks_on(worker)) {
-    collection_.shards_of_device(tensor, rank, &shards);
-    if (!shards.empty()) return true;
-  }
-  return false;
-}
-
 }  // namespace tenplex

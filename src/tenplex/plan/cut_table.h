@@ -35,8 +35,6 @@ class CutTable {
   const std::vector<DeviceId>& ranks_on(WorkerId worker) const { return ranks_on_[worker.index()]; }
   /// (holder, shard) of everything that the worker's devices hold, ascending; asks the collection rank by rank.
   std::vector<std::pair<Holder, std::int64_t>> holdings(TensorId tensor, WorkerId worker) const;
-  /// True if a device of the worker holds a shard of the tensor.
-  bool holds(TensorId tensor, WorkerId worker) const;
 
  private:
   const Collection& collection_;

@@ -17,6 +17,12 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+std::size_t count_of(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
 // One worker holds 64 bytes; half of them go to a second one.
 class Explain : public testing::Test {
  protected:
@@ -76,6 +82,43 @@ TEST_F(Explain, HtmlIsSelfContainedAndEscaped) {
   EXPECT_THAT(html, Not(HasSubstr("http")));
   EXPECT_THAT(html, Not(HasSubstr("\xFF")));
   EXPECT_THAT(html, HasSubstr("</html>"));
+}
+
+TEST_F(Explain, HtmlShowsWhoSendsWhatToWhom) {
+  const std::string html = explain_html(plan_, input_, nullptr, "t");
+  EXPECT_THAT(html, HasSubstr("Rows send, columns receive. The darkest cell is 32 B."));
+  // Cells of 68: the one in row 0 and column 1 holds all there is, the other three are empty.
+  EXPECT_THAT(html, HasSubstr("<rect x=\"248.0\" y=\"20.0\" width=\"67.0\" height=\"67.0\" fill=\"hsl(212,60%,36%)\">"
+                              "<title>&lt;b&gt;&amp;&quot;fast&quot; → slow\uFFFD: 32 B</title></rect>"
+                              "<text x=\"282.0\" y=\"58.0\" text-anchor=\"middle\" style=\"fill:#fff\">32 B</text>"));
+  EXPECT_EQ(count_of(html, "height=\"67.0\" fill=\"#f1f3f6\"></rect>"), 3);
+}
+
+TEST_F(Explain, HtmlListsTheBusiestLinksFirst) {
+  const std::string html = explain_html(plan_, input_, nullptr, "t");
+  EXPECT_THAT(html, HasSubstr("2 of 2 links that carry something."));
+  EXPECT_THAT(html, HasSubstr("link busy for less than 2 s."));
+  // 32 bytes at 16 a second, then the same at 64: a quarter of the bar.
+  EXPECT_THAT(
+      html, HasSubstr("<tr><td>slow\uFFFD</td><td>receives</td><td>32 B</td><td>16 B/s</td><td>2 s</td><td>"
+                      "<svg width=\"220\" height=\"12\"><rect width=\"220\" height=\"12\" fill=\"#4677b8\"/></svg></td>"
+                      "</tr>\n<tr><td>&lt;b&gt;&amp;&quot;fast&quot;</td><td>sends</td><td>32 B</td><td>64 B/s</td>"
+                      "<td>500 ms</td><td><svg width=\"220\" height=\"12\"><rect width=\"55\""));
+}
+
+TEST_F(Explain, HtmlDrawsWhatDevicesHold) {
+  const std::string html = explain_html(plan_, input_, nullptr, "t");
+  EXPECT_THAT(html, HasSubstr("One strip per device."));
+  // 96 steps a strip, held whole or not at all: before all of them on the first device, after half of them on each.
+  EXPECT_EQ(count_of(html, ",62%,45%)\"/>"), 96 + 48 + 48);
+  EXPECT_EQ(count_of(html, ",62%,"), 96 + 48 + 48);
+  const std::size_t second = html.find("<g><title>slow\uFFFD:0</title>");
+  ASSERT_NE(second, std::string::npos);
+  const std::string row = html.substr(second, html.find("</g>", second) - second);
+  EXPECT_EQ(count_of(row, ",62%,45%)\"/>"), 48);
+  // Step 48 of 440 / 96 each, 640 from the left; its hue is 48 · 300 / 96.
+  EXPECT_THAT(row, HasSubstr("<rect x=\"640\" y=\"48\" width=\"440\" height=\"22\" fill=\"#eef1f4\"/>"
+                             "<rect x=\"860.0\" y=\"48\" width=\"4.9\" height=\"22\" fill=\"hsl(150,62%,45%)\"/>"));
 }
 
 }  // namespace

@@ -109,13 +109,6 @@ Result<PlacementPolicy> parse_placement_policy(std::string_view name) {
   return invalid_argument(fmt::format("placement: expected 'keep' or 'rank-order', found '{}'", name));
 }
 
-std::vector<std::vector<DeviceId>> consecutive_groups(int devices, int tp) {
-  TENPLEX_CHECK(tp > 0 && devices % tp == 0);
-  std::vector<std::vector<DeviceId>> groups(static_cast<std::size_t>(devices / tp));
-  for (int rank = 0; rank < devices; ++rank) groups[static_cast<std::size_t>(rank / tp)].push_back(DeviceId(rank));
-  return groups;
-}
-
 Result<PlacementResult> place(const PlacementRequest& request) {
   TENPLEX_ASSIGN_OR_RETURN(const std::vector<int> usable, complete_slots(request));
   TENPLEX_TRY(check_request(request));

@@ -55,9 +55,6 @@ struct PlacementResult {
   double ratio() const { return bound_seconds > 0 ? busiest_seconds / bound_seconds : busiest_seconds > 0 ? 0 : 1; }
 };
 
-/// Groups of `tp` consecutive ranks, for a mesh whose fastest axis is tp. Requires: tp divides devices.
-std::vector<std::vector<DeviceId>> consecutive_groups(int devices, int tp);
-
 /// Errors: invalid_argument if there are fewer usable slots than target ranks, the groups are not a partition of the
 /// ranks, or the collections do not match.
 Result<PlacementResult> place(const PlacementRequest& request);

@@ -45,7 +45,8 @@ class Topology {
   explicit Topology(std::vector<Worker> workers);
   /// `workers` alike, named worker0, worker1, …
   static Topology uniform(int workers, int devices_per_worker);
-  /// Errors: invalid_argument with "FILE:LINE: …" for anything that is not as the file comment says.
+  /// Errors: invalid_argument with "FILE:LINE: …" for anything that is not as the file comment says, anchors and
+  /// aliases among it; out_of_range for more than 16 MiB.
   static Result<Topology> parse(std::string_view yaml, const std::string& file_name);
 
   const std::vector<Worker>& workers() const { return workers_; }

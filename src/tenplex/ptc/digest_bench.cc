@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tenplex/base/time_against.h"
+#include "tenplex/base/testing/time_against.h"
 #include "tenplex/ptc/digest_lanes.h"
 
 namespace tenplex {

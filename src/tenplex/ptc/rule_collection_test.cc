@@ -121,6 +121,49 @@ tensors:
   EXPECT_THAT(holders(made, "w", 1), ElementsAre(1, 3, 5, 7));
 }
 
+TEST(RuleCollection, PlacesByACountOfMoreThanThereAre) {
+  const auto made = make(
+      "meshes: {d: [etp, ep]}\ntensors: [{match: 'e.{expert}', "
+      "slice: [{over: expert, by: ep, count: 6}, {dim: 0, by: etp}]}]",
+      {{"etp", 2}, {"ep", 2}}, {f32("e.0", {4, 2}), f32("e.2", {4, 2}), f32("e.3", {4, 2})});
+  ASSERT_TRUE(made) << made.error().to_string();
+  // Three of six on each part of ep, where four would be two and two. device = etp + 2·ep.
+  EXPECT_EQ(on_device(made, "e.2", 1), "[2, 2] | [2:4, 0:2] at 0 step [2, 1]");
+  EXPECT_EQ(on_device(made, "e.2", 2), "nothing");
+  EXPECT_EQ(on_device(made, "e.3", 1), "nothing");
+  EXPECT_EQ(on_device(made, "e.3", 2), "[2, 2] | [0:2, 0:2] at 0 step [2, 1]");
+  EXPECT_EQ(on_device(made, "e.3", 3), "[2, 2] | [2:4, 0:2] at 0 step [2, 1]");
+  EXPECT_THAT(devices_with(made, "e.0"), ElementsAre(0, 1));
+}
+
+TEST(RuleCollection, PlacesByWidths) {
+  const std::string yaml =
+      "meshes: {d: [ep, dp]}\ntensors: [{match: 'e.{expert}', slice: [{over: expert, by: ep, widths: [1, 0, 3]}]}]";
+  const std::vector<TensorInfo> tensors = {f32("e.0", {2}), f32("e.1", {2}), f32("e.3", {2})};
+  const auto made = make(yaml, {{"ep", 3}, {"dp", 2}}, tensors);
+  ASSERT_TRUE(made) << made.error().to_string();
+  // device = ep + 3·dp: the first on ep 0, none on ep 1, the next three on ep 2.
+  EXPECT_THAT(devices_with(made, "e.0"), ElementsAre(0, 3));
+  EXPECT_THAT(devices_with(made, "e.1"), ElementsAre(2, 5));
+  EXPECT_THAT(devices_with(made, "e.3"), ElementsAre(2, 5));
+  EXPECT_EQ(on_device(made, "e.3", 5), "[2] | [0:2] at 0 step [1]");
+  EXPECT_THAT(make(yaml, {{"ep", 2}}, tensors).error().to_string(), HasSubstr("expected 2 widths"));
+}
+
+TEST(RuleCollection, PutsATensorOnANumberedStage) {
+  const std::string yaml =
+      "meshes: {d: [tp, pp]}\ntensors:\n  - {match: one, stage: 1, slice: [{dim: 0, by: tp}]}\n"
+      "  - {match: two, stage: [0, 2]}\n";
+  const auto made = make(yaml, {{"tp", 2}, {"pp", 3}}, {f32("one", {4}), f32("two", {4})});
+  ASSERT_TRUE(made) << made.error().to_string();
+  // device = tp + 2·pp.
+  EXPECT_THAT(devices_with(made, "one"), ElementsAre(2, 3));
+  EXPECT_EQ(on_device(made, "one", 2), "[2] | [0:2] at 0 step [1]");
+  EXPECT_EQ(on_device(made, "one", 3), "[2] | [2:4] at 0 step [1]");
+  EXPECT_THAT(devices_with(made, "two"), ElementsAre(0, 1, 4, 5));
+  EXPECT_THAT(make(yaml, {{"pp", 2}}, {f32("two", {4})}).error().to_string(), HasSubstr("stage 2"));
+}
+
 TEST(RuleCollection, RecomputesVocabularyPaddingForEveryMesh) {
   const std::string yaml =
       "meshes: {d: [tp]}\ntensors: [{match: v, pad: {dim: 0, data: vocab, multiple_of: [8, tp]}, "
@@ -164,6 +207,28 @@ TEST(RuleCollection, CutsSlotsAsTheirParameterAndReplicatesScalars) {
   for (const char* name : {"optim.state.l.0.w.exp_avg", "optimizer.state.exp_avg.l.0.w"})
     EXPECT_EQ(on_device(fine, name, 3), "[3] | [1:2, 3:6] at 0 step [3, 1]");
   EXPECT_THAT(holders(fine, "optim.state.l.0.w.step", 0), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(RuleCollection, CutsSlotsThatStartFromTheWhole) {
+  const std::string yaml =
+      "meshes: {d: [tp, dp]}\ntensors: [{match: w, slice: [{dim: 1, by: tp}]}]\nslots:\n"
+      "  exp_avg: {base: whole, slice: [{dim: 0, by: dp}]}\n  exp_avg_sq: {base: whole, slice: [{flat: true, by: "
+      "dp}]}\n"
+      "  master: {base: parameter, slice: [{dim: 0, by: dp}]}\n  momentum_buffer: {base: whole}\n";
+  std::vector<TensorInfo> tensors = {f32("w", {4, 6})};
+  for (const char* slot : {"exp_avg", "exp_avg_sq", "master", "momentum_buffer"})
+    tensors.push_back(f32(std::string("state.w.") + slot, {4, 6}));
+  const auto made = make(yaml, {{"tp", 2}, {"dp", 2}}, tensors);
+  ASSERT_TRUE(made) << made.error().to_string();
+  // device = tp + 2·dp. The parameter's cut over tp counts only where the slot starts from the parameter.
+  EXPECT_EQ(on_device(made, "w", 3), "[4, 3] | [0:4, 3:6] at 0 step [3, 1]");
+  EXPECT_EQ(on_device(made, "state.w.exp_avg", 1), "[2, 6] | [0:2, 0:6] at 0 step [6, 1]");
+  EXPECT_EQ(on_device(made, "state.w.exp_avg", 3), "[2, 6] | [2:4, 0:6] at 0 step [6, 1]");
+  EXPECT_EQ(on_device(made, "state.w.exp_avg_sq", 3), "[12] | [2:4, 0:6] at 0 step [6, 1]");
+  EXPECT_THAT(holders(made, "state.w.exp_avg_sq", 0), ElementsAre(0, 1));
+  EXPECT_EQ(on_device(made, "state.w.master", 3), "[2, 3] | [2:4, 3:6] at 0 step [3, 1]");
+  EXPECT_EQ(on_device(made, "state.w.momentum_buffer", 2), "[4, 6] | [0:4, 0:6] at 0 step [6, 1]");
+  EXPECT_THAT(holders(made, "state.w.momentum_buffer", 0), ElementsAre(0, 1, 2, 3));
 }
 
 TEST(RuleCollection, LetsTheFirstRuleThatMatchesDecide) {

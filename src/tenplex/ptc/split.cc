@@ -13,7 +13,7 @@
 namespace tenplex {
 namespace {
 
-constexpr std::array<std::string_view, 4> kWords = {"chunk", "balanced", "even", "widths"};
+constexpr std::array<std::string_view, 3> kWords = {"chunk", "balanced", "even"};
 
 Result<void> check_widths(const Split& split, std::int64_t extent, std::int64_t parts) {
   if (static_cast<std::int64_t>(split.widths.size()) != parts)
@@ -32,10 +32,8 @@ Result<void> check_widths(const Split& split, std::int64_t extent, std::int64_t 
 
 }  // namespace
 
-std::string_view to_string(Split::Kind kind) { return kWords.at(static_cast<std::size_t>(kind)); }
-
 std::optional<Split::Kind> parse_split(std::string_view word) {
-  for (std::size_t index = 0; index + 1 < kWords.size(); ++index)
+  for (std::size_t index = 0; index < kWords.size(); ++index)
     if (kWords[index] == word) return static_cast<Split::Kind>(index);
   return std::nullopt;
 }

@@ -38,9 +38,7 @@ struct Split {
   friend bool operator==(const Split&, const Split&) = default;
 };
 
-/// "chunk", "balanced", "even", "widths".
-std::string_view to_string(Split::Kind kind);
-/// Words that a user may write: all but "widths".
+/// "chunk", "balanced" and "even"; widths are given as numbers.
 std::optional<Split::Kind> parse_split(std::string_view word);
 
 /// Can `extent` be split so? Errors: invalid_argument. Requires: extent >= 0, parts >= 1.

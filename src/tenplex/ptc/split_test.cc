@@ -58,7 +58,8 @@ TEST(Split, PartOfFindsTheRangeThatHoldsAnIndex) {
                              Split{Split::Kind::kWidths, {0, 4, 0, 1, 2}}})
     for (std::int64_t index = 0; index < 7; ++index) {
       const Range range = part_range(split, 7, 5, part_of(split, 7, 5, index));
-      EXPECT_TRUE(range.begin <= index && index < range.begin + range.length) << to_string(split.kind) << index;
+      EXPECT_TRUE(range.begin <= index && index < range.begin + range.length)
+          << static_cast<int>(split.kind) << " " << index;
     }
 }
 

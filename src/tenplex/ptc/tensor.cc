@@ -45,13 +45,4 @@ SubTensor sub_tensor_of_box(const Box& box) {
   return shard;
 }
 
-Piece clip(const Piece& piece, const Box& box) {
-  const auto common = intersect(piece.box, box);
-  TENPLEX_CHECK(common.has_value());
-  Piece clipped{*common, piece.local_offset, piece.local_strides};
-  for (int dim = 0; dim < common->rank(); ++dim)
-    clipped.local_offset += (common->offset[dim] - piece.box.offset[dim]) * piece.local_strides[dim];
-  return clipped;
-}
-
 }  // namespace tenplex

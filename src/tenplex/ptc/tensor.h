@@ -68,7 +68,4 @@ SubTensor whole_tensor(const Dims& shape);
 /// A shard that is one contiguous box.
 SubTensor sub_tensor_of_box(const Box& box);
 
-/// The part of `piece` that lies in `box`. Requires: the intersection is not empty.
-Piece clip(const Piece& piece, const Box& box);
-
 }  // namespace tenplex

@@ -42,14 +42,5 @@ TEST(SubTensor, OfAWholeTensorIsOnePiece) {
 
 TEST(SubTensor, OfAnEmptyBoxHasNoPiece) { EXPECT_EQ(to_string(sub_tensor_of_box({{2, 0}, {0, 3}})), "[0, 3]"); }
 
-TEST(Piece, IsClippedInPlace) {
-  // Rows 4..7 of a tensor, stored from local element 10 on with rows 8 apart.
-  const Piece piece{{{4, 0}, {4, 6}}, 10, {8, 1}};
-  const Piece clipped = clip(piece, {{5, 2}, {9, 2}});
-  EXPECT_EQ(clipped.box, (Box{{5, 2}, {3, 2}}));
-  EXPECT_EQ(clipped.local_offset, 10 + 1 * 8 + 2);
-  EXPECT_EQ(clipped.local_strides, (Dims{8, 1}));
-}
-
 }  // namespace
 }  // namespace tenplex

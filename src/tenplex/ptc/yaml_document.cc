@@ -18,8 +18,6 @@ namespace tenplex {
 namespace {
 
 constexpr std::size_t kMaxDepth = 16;
-constexpr std::size_t kMaxNodes = 200'000;
-constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
 struct Problem {
   int line;
@@ -29,6 +27,7 @@ struct Problem {
 /// Builds the tree from yaml-cpp's events; the first problem stops it (later events are ignored).
 class TreeBuilder final : public YAML::EventHandler {
  public:
+  explicit TreeBuilder(std::size_t max_values) : max_values_(max_values) {}
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -75,7 +74,7 @@ class TreeBuilder final : public YAML::EventHandler {
     const int line = mark.line + 1;
     if (anchor != 0) fail(line, "anchors and aliases are not allowed");
     if (open_.size() >= kMaxDepth) fail(line, fmt::format("nested deeper than {} levels", kMaxDepth));
-    if (++nodes_ > kMaxNodes) fail(line, fmt::format("more than {} values", kMaxNodes));
+    if (++values_ > max_values_) fail(line, fmt::format("more than {} values", max_values_));
     if (problem_) return false;
     open_.emplace_back().node.kind = kind;
     open_.back().node.line = line;
@@ -110,7 +109,8 @@ class TreeBuilder final : public YAML::EventHandler {
 
   std::vector<Frame> open_;
   YamlNode root_;
-  std::size_t nodes_ = 0;
+  std::size_t max_values_;
+  std::size_t values_ = 0;
   std::optional<Problem> problem_;
 };
 
@@ -134,18 +134,18 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 }
 
 Error YamlReader::error(int line, std::string_view message) const {
-  return invalid_argument(fmt::format("{} line {}: {}", document_, line, message));
+  return invalid_argument(fmt::format("{}{}{}: {}", document_, form_.before_line, line, message));
 }
 
 Result<YamlNode> YamlReader::parse(std::string_view text) const {
-  if (text.size() > kMaxBytes)
-    return out_of_range(fmt::format("{} has {} bytes, at most {} are read", document_, text.size(), kMaxBytes));
-  TreeBuilder builder;
+  if (text.size() > form_.max_bytes)
+    return out_of_range(fmt::format("{} has {} bytes, at most {} are read", document_, text.size(), form_.max_bytes));
+  TreeBuilder builder(form_.max_values);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return error(1, "the document is empty");
-    TreeBuilder rest;
+    TreeBuilder rest(form_.max_values);
     if (!builder.problem() && parser.HandleNextDocument(rest)) return error(1, "more than one YAML document");
   } catch (const YAML::Exception& exception) {
     if (!builder.problem()) return error(exception.mark.line + 1, exception.msg);

@@ -1,12 +1,13 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// YamlNode: a small YAML document as a tree with line numbers, and typed access with errors that name the line.
+// YamlNode: a YAML document as a tree with line numbers, and typed access with errors that name the line.
 //
 // Untrusted input: size, depth and number of nodes are limited, anchors and aliases are refused, a key that occurs
 // twice is an error. Threads: as any value.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -39,10 +40,17 @@ struct YamlNode::Entry {
   YamlNode value;
 };
 
+/// What a kind of document may have, and how messages give a line of it. The defaults are those of a layout.
+struct YamlForm {
+  std::string_view before_line = " line ";       ///< between the document's name and the line
+  std::size_t max_bytes = std::size_t{1} << 20;  ///< of text
+  std::size_t max_values = 200'000;              ///< scalars (keys too), sequences and maps
+};
+
 /// Reads typed values out of a document; `document` is what messages call it ("layout 'x'").
 class YamlReader {
  public:
-  explicit YamlReader(std::string document) : document_(std::move(document)) {}
+  explicit YamlReader(std::string document, const YamlForm& form = {}) : document_(std::move(document)), form_(form) {}
 
   /// Errors: invalid_argument with the line, out_of_range for a document beyond the limits.
   Result<YamlNode> parse(std::string_view text) const;
@@ -66,6 +74,7 @@ class YamlReader {
 
  private:
   std::string document_;
+  YamlForm form_;
 };
 
 }  // namespace tenplex

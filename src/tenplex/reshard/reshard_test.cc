@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tenplex/io/recording_file_system.h"
+#include "tenplex/io/testing/recording_file_system.h"
 #include "tenplex/plan/testing/random_collection.h"
 #include "tenplex/reshard/testing/raw_checkpoint.h"
 

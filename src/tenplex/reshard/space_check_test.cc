@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 namespace tenplex {
 namespace {

@@ -14,7 +14,7 @@
 #include "tenplex/formats/dcp/side_file.h"
 #include "tenplex/formats/manifest/envelope.h"
 #include "tenplex/formats/state/flatten.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 #include "tenplex/ptc/explicit_collection.h"
 
 namespace tenplex {

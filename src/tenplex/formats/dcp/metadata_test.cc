@@ -13,7 +13,7 @@
 
 #include "tenplex/formats/dcp/catalog.h"
 #include "tenplex/formats/pickle/pickle_writer.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 namespace tenplex::dcp {
 namespace {

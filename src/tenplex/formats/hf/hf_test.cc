@@ -6,8 +6,8 @@
 #include "tenplex/formats/hf/hf_format.h"
 #include "tenplex/formats/hf/hf_index.h"
 #include "tenplex/formats/safetensors/header.h"
-#include "tenplex/formats/safetensors/output_for_tests.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/formats/testing/carry_out.h"
+#include "tenplex/io/testing/memory_file_system.h"
 #include "tenplex/ptc/explicit_collection.h"
 
 namespace tenplex {

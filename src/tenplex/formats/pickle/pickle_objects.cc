@@ -139,8 +139,7 @@ NodeId PickleMachine::replace(const Frame& frame, PickleReplacement replacement)
   StateGraph& graph = document_.graph_;
   if (!frame.pinned) drop_nodes(frame.mark);
   NodeId id = kFirstToken | replacement.token_value;
-  if (replacement.kind == PickleReplacement::Kind::kNode) id = graph.add(std::move(replacement.value->node));
-  if (replacement.kind == PickleReplacement::Kind::kTensor) id = graph.add_tensor(std::move(replacement.value->view));
+  if (replacement.kind == PickleReplacement::Kind::kTensor) id = graph.add_tensor(*replacement.view);
   std::size_t kept = frame.puts;
   for (std::size_t entry = frame.puts; entry < recent_puts_.size(); ++entry) {
     NodeId& memo = memo_[recent_puts_[entry]];

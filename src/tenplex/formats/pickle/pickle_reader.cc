@@ -17,18 +17,10 @@ PickleReplacement PickleReplacement::token(std::uint32_t value) {
   return replacement;
 }
 
-PickleReplacement PickleReplacement::node(Node value) {
-  TENPLEX_CHECK(value.children.empty() && value.kind < NodeKind::kList);
-  PickleReplacement replacement;
-  replacement.kind = Kind::kNode;
-  replacement.value = std::make_unique<Value>(Value{std::move(value), {}});
-  return replacement;
-}
-
 PickleReplacement PickleReplacement::tensor(TensorView view) {
   PickleReplacement replacement;
   replacement.kind = Kind::kTensor;
-  replacement.value = std::make_unique<Value>(Value{{}, std::move(view)});
+  replacement.view = std::make_unique<TensorView>(std::move(view));
   return replacement;
 }
 

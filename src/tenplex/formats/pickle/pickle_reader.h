@@ -45,21 +45,15 @@ namespace tenplex {
 
 /// What takes the place of a completed object.
 struct PickleReplacement {
-  enum class Kind : std::uint8_t { kKeep, kToken, kNode, kTensor };
-  struct Value {
-    Node node;
-    TensorView view;
-  };
+  enum class Kind : std::uint8_t { kKeep, kToken, kTensor };
   Kind kind = Kind::kKeep;
   std::uint32_t token_value = 0;
-  std::unique_ptr<Value> value;  ///< of kNode and kTensor; apart, because tokens are made by the million
+  std::unique_ptr<TensorView> view;  ///< of kTensor; apart, because tokens are made by the million
 
   /// The object stays a kObject node.
   static PickleReplacement keep() { return {}; }
   /// Requires: value < 2^30.
   static PickleReplacement token(std::uint32_t value);
-  /// A node without children (number, text, bytes, …).
-  static PickleReplacement node(Node value);
   /// A kTensor node.
   static PickleReplacement tensor(TensorView view);
 };

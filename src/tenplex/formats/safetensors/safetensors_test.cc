@@ -8,10 +8,10 @@
 #include "tenplex/formats/manifest/manifest.h"
 #include "tenplex/formats/safetensors/header.h"
 #include "tenplex/formats/safetensors/natural_order.h"
-#include "tenplex/formats/safetensors/output_for_tests.h"
 #include "tenplex/formats/safetensors/rank_folder.h"
 #include "tenplex/formats/safetensors/safetensors_format.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/formats/testing/carry_out.h"
+#include "tenplex/io/testing/memory_file_system.h"
 #include "tenplex/ptc/explicit_collection.h"
 
 namespace tenplex {

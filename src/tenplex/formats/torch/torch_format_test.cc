@@ -17,7 +17,7 @@
 #include "tenplex/formats/torch/torch_item.h"
 #include "tenplex/formats/torch/torch_pickle_reader.h"
 #include "tenplex/formats/torch/zip_archive.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 #include "tenplex/ptc/explicit_collection.h"
 
 namespace tenplex {

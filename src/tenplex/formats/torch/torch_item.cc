@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/formats/torch/torch_item.h"
 
-#include "tenplex/formats/pickle/pickle_writer.h"
 #include "tenplex/formats/torch/torch_dtype.h"
 #include "tenplex/formats/torch/torch_pickle_writer.h"
 
@@ -12,15 +11,6 @@ namespace {
 constexpr std::string_view kFolder = "archive";
 
 }  // namespace
-
-Result<std::string> torch_save_bytes(const StateGraph& graph, NodeId node) {
-  PickleWriteOptions options;
-  TENPLEX_ASSIGN_OR_RETURN(std::string pickle, write_pickle(graph, node, options));
-  ZipLayout layout(kFolder);
-  layout.begin(std::move(pickle));
-  layout.close();
-  return layout.first_literal(layout.take_pickle());
-}
 
 ZipLayout tensor_item(DType dtype, const Dims& shape) {
   ZipLayout layout(kFolder);

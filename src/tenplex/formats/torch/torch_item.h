@@ -1,24 +1,18 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small torch.save archives as items of a larger file: what DCP stores for each tensor and object. The top folder is
+// Small torch.save archives as items of a larger file: what DCP stores for each tensor. The top folder is
 // "archive", as torch.save names it in a stream.
 //
 // Threads: functions without shared state.
 #pragma once
 
 #include <cstdint>
-#include <string>
 
-#include "tenplex/base/result.h"
-#include "tenplex/formats/state/state_graph.h"
 #include "tenplex/formats/torch/zip_layout.h"
 #include "tenplex/ptc/dtype.h"
 
 namespace tenplex {
-
-/// The complete archive of torch.save(node). Errors: unsupported if a tensor lies below the node.
-Result<std::string> torch_save_bytes(const StateGraph& graph, NodeId node);
 
 /// The archive of torch.save(tensor) around a contiguous tensor's data: literal, data, literal; one literal if the
 /// tensor is empty. Cheap enough to be made twice, for the sizes and for the bytes. Requires: torch_has_dtype(dtype)

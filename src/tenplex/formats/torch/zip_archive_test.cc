@@ -7,7 +7,7 @@
 
 #include "tenplex/base/crc32.h"
 #include "tenplex/formats/torch/zip_layout.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 namespace tenplex {
 namespace {

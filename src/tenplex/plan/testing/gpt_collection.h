@@ -25,6 +25,13 @@ struct GptShape {
   std::int64_t vocabulary = 51200;
 };
 
+/// Groups of `tp` consecutive ranks, for PlacementRequest::tp_groups. Requires: tp divides devices.
+inline std::vector<std::vector<DeviceId>> consecutive_groups(int devices, int tp) {
+  std::vector<std::vector<DeviceId>> groups(static_cast<std::size_t>(devices / tp));
+  for (int rank = 0; rank < devices; ++rank) groups[static_cast<std::size_t>(rank / tp)].push_back(DeviceId(rank));
+  return groups;
+}
+
 class GptCollection final : public Collection {
  public:
   GptCollection(const GptShape& shape, int tp, int pp, int dp) : shape_(shape), tp_(tp), pp_(pp), dp_(dp) {

@@ -19,7 +19,7 @@
 
 #include "tenplex/base/crc32.h"
 #include "tenplex/formats/checkpoint.h"
-#include "tenplex/io/memory_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 namespace tenplex {
 

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "tenplex/io/memory_file_system.h"
-#include "tenplex/io/recording_file_system.h"
+#include "tenplex/io/testing/memory_file_system.h"
+#include "tenplex/io/testing/recording_file_system.h"
 
 namespace tenplex {
 

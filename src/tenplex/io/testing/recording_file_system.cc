@@ -1,6 +1,6 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/io/recording_file_system.h"
+#include "tenplex/io/testing/recording_file_system.h"
 
 #include <fmt/format.h>
 

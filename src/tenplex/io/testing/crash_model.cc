@@ -1,6 +1,6 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/io/crash_model.h"
+#include "tenplex/io/testing/crash_model.h"
 
 #include <fmt/format.h>
 
