@@ -22,6 +22,7 @@
 
 #include "tenplex/base/check.h"
 #include "tenplex/formats/dcp/dcp_format.h"
+#include "tenplex/formats/dcp/side_file.h"
 #include "tenplex/formats/manifest/envelope.h"
 #include "tenplex/io/testing/memory_file_system.h"
 #include "tenplex/ptc/explicit_collection.h"
@@ -91,6 +92,13 @@ std::string adopted(std::string body, std::string_view metadata) {
   return body;
 }
 
+void check_side_file(std::string_view text) {
+  const auto side = dcp::decode_side_file(text);
+  if (!side) return;
+  const auto again = dcp::encode_side_file(*side);
+  TENPLEX_CHECK(again && dcp::decode_side_file(*again).has_value());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -106,6 +114,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (std::string side = take(&rest, lengths[2]); !side.empty()) {
     if (!side.starts_with("{\"format\"")) side = write_envelope("tenplex.dcp", 1, adopted(side, metadata));
     files.put_file("/c/tenplex.json", side);
+    check_side_file(side);
   }
   files.put_file("/c/__1_0.distcp", std::string(rest));
   ReadOptions options;

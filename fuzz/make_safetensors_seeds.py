@@ -115,6 +115,7 @@ def safetensors_seeds() -> dict[str, bytes]:
     return (
         side_seeds()
         | sharding_seeds()
+        | folder_seeds()
         | {
             "library": save(all_dtypes, metadata={"format": "pt"}),
             "scalar_and_empty": save({"s": torch.tensor(1.5), "e": torch.zeros(0, 4)}),
@@ -128,6 +129,68 @@ def safetensors_seeds() -> dict[str, bytes]:
             "null_metadata": with_header('{"__metadata__":null}'),
         }
     )
+
+
+def device_folder(manifest: dict[str, object], *files: bytes) -> bytes:
+    """What safetensors_fuzz takes for a folder of two devices."""
+    body = json.dumps(manifest, separators=(",", ":")).encode()
+    return b"\xff" + struct.pack("<HH", len(body), len(files[0])) + body + files[0] + files[1]
+
+
+def folder_seeds() -> dict[str, bytes]:
+    """Folders of a tensor w in two halves and a tensor c that both hold, with a lie each."""
+
+    def device(number: int, side: dict[str, object] | None = None, **more: dict[str, object]) -> bytes:
+        side = {"version": 1, "oldest_reader": 1, "device": number} if side is None else side
+        tensors = {"w": entry("U8", [1, 2], 0, 2), "c": entry("U8", [2], 2, 4)} | more
+        return with_header(json.dumps({"__metadata__": {"tenplex": json.dumps(side)}} | tensors), b"wwcc")
+
+    files = (device(0), device(1))
+    names = [[f"device-{number}.safetensors", len(files[number])] for number in (0, 1)]
+
+    def shard(name: str, shape: list[int], *shards: dict[str, object]) -> dict[str, object]:
+        return {"name": name, "dtype": "uint8", "shape": shape, "shards": shards}
+
+    halves = [{"on": [rank], "box": [[rank, 0], [1, 2]]} for rank in (0, 1)]
+    both = {"on": [0, 1], "box": [[0], [2]]}
+    tensors = [shard("w", [2, 2], *halves), shard("c", [2], both)]
+    good: dict[str, object] = {"container": "safetensors", "files": names}
+    rest: dict[str, object] = {
+        "layout": {"name": "fsdp", "text": "family: fsdp\n", "mesh": [["fsdp", 2]], "later": 1},
+        "metadata": {"format": "pt"},
+        "aliases": {"v": "w"},
+        "extra_files": [["config.json", 3]],
+        "state": {
+            "root": 0,
+            "nodes": [["l", 1, 2, 3, 4], ["T", "w"], ["T", "c"], ["T", "v"], ["x", 0]],
+            "objects": [["objects/object-00000.pkl", 4, NONE_PICKLE_HASH]],
+        },
+    }
+    manifests: dict[str, dict[str, object]] = {
+        "good": good | {"tensors": tensors},
+        "full": good | rest | {"tensors": tensors},
+        "aliases": good | {"aliases": {"v": "w", "u": "c"}, "tensors": tensors},
+        "container": good | {"container": "zarr", "tensors": tensors},
+        "size": good | {"files": [names[0], [names[1][0], 1]], "tensors": tensors},
+        "lost": good | {"tensors": [*tensors, shard("x", [2], both)]},
+        "dtype": good | {"tensors": [tensors[0], tensors[1] | {"dtype": "int8"}]},
+        "twice": good | {"tensors": [*tensors, shard("x", [2], both | {"key": "c"})]},
+        "unnamed": good | {"tensors": tensors[:1]},
+        "swapped": good | {"files": names[::-1], "tensors": tensors},
+        "mesh": good | {"layout": {"mesh": [["dp", 0]]}, "tensors": tensors},
+        "extra_negative": good | {"extra_files": [["a", -1]], "tensors": tensors},
+    }
+    seeds = {f"folder_{name}": device_folder(manifest, *files) for name, manifest in manifests.items()}
+    ranks = {
+        "plain": (device(0, {"version": 1}), device(1, {"version": 1})),
+        "other_shape": (files[0], with_header(json.dumps({"w": entry("U8", [2, 2], 0, 4)}), b"wwww")),
+        "other_dtype": (files[0], with_header(json.dumps({"c": entry("I8", [2], 0, 2)}), b"cc")),
+        "one_lacks": (files[0], with_header(json.dumps({"c": entry("U8", [2], 0, 2)}), b"cc")),
+        "four_bits": tuple(with_header(json.dumps({"q": entry("F4", [1, 2], 0, 1)}), b"q") for _ in (0, 1)),
+        "other_rank": (files[0], with_header(json.dumps({"w": entry("U8", [4], 0, 4)}), b"wwww")),
+        "dcp": (with_header(json.dumps({"__metadata__": {"DCP_SHARDING_INFO": "{}"}})), files[1]),
+    }
+    return seeds | {f"ranks_{name}": device_folder({}, *pair) for name, pair in ranks.items()}
 
 
 class ObjectPickler(pickle.Pickler):

@@ -10,7 +10,6 @@
 // decoder: src/tenplex/formats/manifest/json_values.cc
 // decoder: src/tenplex/formats/manifest/state_json_decode.cc
 // decoder: src/tenplex/formats/manifest/base64.cc
-// decoder: src/tenplex/formats/manifest/side_data.cc
 #include <cstdint>
 #include <string>
 

@@ -1,7 +1,9 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is a pickle. What reads without hooks is written in both protocols, read again and compared.
+// The input is a pickle. What reads without hooks is written in both protocols, read again and compared. It is also
+// read from a file, and if it starts with the byte 0xff, the rest is a pickle that follows texts of several windows of
+// that file.
 // decoder: src/tenplex/formats/pickle/pickle_reader.cc
 // decoder: src/tenplex/formats/pickle/pickle_machine.cc
 // decoder: src/tenplex/formats/pickle/pickle_values.cc
@@ -16,6 +18,7 @@
 #include "tenplex/formats/pickle/pickle_reader.h"
 #include "tenplex/formats/pickle/pickle_writer.h"
 #include "tenplex/formats/state/flatten.h"
+#include "tenplex/io/testing/memory_file_system.h"
 
 namespace {
 
@@ -34,7 +37,11 @@ tenplex::PickleOptions hooked() {
         std::tuple{"collections", "OrderedDict", PickleHook::When::kCall},
         std::tuple{"argparse", "Namespace", PickleHook::When::kState}, std::tuple{"m", "C", PickleHook::When::kState}})
     options.hooks.push_back(
-        {module, name, when, [turn](const PickleDocument&, const ObjectParts&) mutable -> Result<PickleReplacement> {
+        {module, name, when,
+         [turn](const PickleDocument& document, const ObjectParts& parts) mutable -> Result<PickleReplacement> {
+           (void)document.find(parts.state, "x");
+           (void)document.find_text("x");
+           (void)document.is_instance(parts.state, "m", "C");
            if (++turn % 3 == 0) return PickleReplacement::keep();
            if (turn % 3 == 1) return PickleReplacement::token(turn);
            return PickleReplacement::tensor({});
@@ -45,9 +52,32 @@ tenplex::PickleOptions hooked() {
   return options;
 }
 
+/// Texts, bytes and a line, all dropped again, of several windows of the input; then the pickle.
+std::string behind_long_texts(std::string_view pickle) {
+  const auto text = [](char code, std::uint32_t size) {
+    std::string opcode = "?....0";
+    opcode[0] = code;
+    for (std::size_t byte = 0; byte < 4; ++byte) opcode[1 + byte] = static_cast<char>(size >> (8 * byte));
+    return opcode.insert(5, size, 't');
+  };
+  const std::string line = "V" + std::string(100 << 10, 'l') + "\n0";
+  return "\x80\x04" + text('X', 200 << 10) + line + text('B', 200 << 10) + text('X', 300 << 10) + std::string(pickle);
+}
+
+void read_from_file(std::string pickle) {
+  tenplex::MemoryFileSystem files;
+  files.put_file("/p", std::move(pickle));
+  const auto source = files.open("/p").value();
+  if (auto document = tenplex::read_pickle(*source, 0, source->size()))
+    TENPLEX_CHECK(std::move(*document).into_graph().has_value());
+  TENPLEX_CHECK(!tenplex::read_pickle(*source, 1, source->size()).has_value());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  read_from_file(input.starts_with('\xff') ? behind_long_texts(input.substr(1)) : std::string(input));
   const auto bytes = std::as_bytes(std::span(data, size));
   (void)tenplex::read_pickle(bytes, hooked());
   auto document = tenplex::read_pickle(bytes);

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is a torch file; read all of it that its metadata promises. If it starts with the byte 0x80, it is a
-// data.pkl, and an archive is made around it.
+// data.pkl, and an archive is made around it; if with '{', it is a tenplex.json, in an archive of nothing else.
 // decoder: src/tenplex/formats/torch/torch_reader.cc
 // decoder: src/tenplex/formats/torch/torch_pickle_reader.cc
+// decoder: src/tenplex/formats/torch/torch_side.cc
 // decoder: src/tenplex/formats/torch/zip_archive.cc
 // decoder: src/tenplex/formats/torch/zip_record.cc
 #include <cstdint>
@@ -13,15 +14,16 @@
 #include "tenplex/base/check.h"
 #include "tenplex/base/crc32.h"
 #include "tenplex/formats/torch/torch_format.h"
+#include "tenplex/formats/torch/torch_side.h"
 #include "tenplex/formats/torch/zip_layout.h"
 #include "tenplex/io/testing/memory_file_system.h"
 
 namespace {
 
-std::string archive_around(std::string pickle) {
+std::string archive_around(std::string pickle, std::string side) {
   constexpr std::int64_t kStorageBytes = 64;
   tenplex::ZipLayout layout("f");
-  layout.begin(std::move(pickle));
+  layout.begin(std::move(pickle), std::move(side));
   for (int storage = 0; storage < 4; ++storage) layout.add_data(kStorageBytes);
   layout.close();
   std::string file;
@@ -42,13 +44,16 @@ std::string archive_around(std::string pickle) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data), size);
-  if (size > 0 && data[0] == 0x80) bytes = archive_around(std::move(bytes));
+  if (size > 0 && data[0] == 0x80) bytes = archive_around(std::move(bytes), "");
+  if (bytes.starts_with('{')) bytes = archive_around("\x80\x02N.", std::move(bytes));
   tenplex::MemoryFileSystem files;
   files.put_file("/f.pt", std::move(bytes));
   (void)tenplex::detect_torch(files, "/f.pt");
   const auto reader = tenplex::open_torch(files, "/f.pt", {});
   if (!reader) return 0;
   const auto& info = (*reader)->info();
+  if (const std::string side = tenplex::encode_torch_side(info.metadata); !side.empty())
+    TENPLEX_CHECK(tenplex::decode_torch_side(side).has_value());
   const auto file = (*reader)->file(0);
   for (std::size_t chunk = 0; chunk < info.chunks.size(); ++chunk) {
     const auto location = (*reader)->locate(chunk);

@@ -54,6 +54,16 @@ class Run:
     def json(self) -> Any:
         return json.loads(self.out)
 
+    @property
+    def reason(self) -> str:
+        """What it said on stderr without the paths that it was given and their folders: a word that a test looks for
+        does not count where it stands in them."""
+        text = self.err
+        paths = {Path(argument) for argument in self.arguments if "/" in argument}
+        for path in sorted(paths | {path.parent for path in paths} - {Path("/"), Path()}, key=str, reverse=True):
+            text = text.replace(str(path), "…")
+        return text
+
     def __str__(self) -> str:
         timed_out = " (timed out)" if self.timed_out else ""
         return (

@@ -44,7 +44,8 @@ def run_within_limits(*arguments: object, exit_code: int | None = None) -> Run:
 def assert_refused(
     source: Path, folder: Path, *mentions: str, target_format: str = "dcp", options: tuple[object, ...] = ()
 ) -> Run:
-    """`reshard` refuses `source`; the message holds every text of `mentions`. Other commands stay within limits."""
+    """`reshard` refuses `source`; the message holds every text of `mentions` outside of the paths of the command line.
+    Other commands stay within limits."""
     before = fingerprint(source)
     folder.mkdir(parents=True, exist_ok=True)
     entries = sorted(folder.iterdir())
@@ -56,7 +57,7 @@ def assert_refused(
     assert sorted(folder.iterdir()) == entries, f"left something behind: {sorted(folder.iterdir())}\n{run}"
     assert fingerprint(source) == before, f"changed its input: {run}"
     for text in mentions:
-        assert text in run.err, f"message without {text!r}: {run}"
+        assert text in run.reason, f"message without {text!r}: {run}"
     return run
 
 

@@ -56,7 +56,7 @@ def test_refusal_names_tensor_dtype_and_format(
     cut = CUT if target == "safetensors folder" else ()
     run = tenplex("reshard", source, tmp_path / "out", "--format", target.split()[0], *cut, exit_code=1)
     for text in ("odd one", str(dtype).removeprefix("torch."), "safetensors"):
-        assert text in run.err
+        assert text in run.reason
     assert not (tmp_path / "out").exists()
 
 
@@ -116,5 +116,5 @@ def test_torch_has_no_types_under_a_byte(name: str, target: str, tmp_path: Path)
     cut = CUT if target == "dcp of two" else ()
     run = tenplex("reshard", source, tmp_path / "out", "--format", target.split()[0], *cut, exit_code=1)
     for text in (key, SUB_BYTE[name][0], target.split()[0]):
-        assert text in run.err
+        assert text in run.reason
     assert not (tmp_path / "out").exists()

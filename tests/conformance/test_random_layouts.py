@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import safetensors
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -208,11 +207,6 @@ def test_there_and_back_is_the_identity(case: tuple[dict[str, torch.Tensor], Ran
         expected = {name: digest(tensor) for name, tensor in tensors.items()}
         for checkpoint in (source, a, b):
             assert digests(checkpoint) == expected
-
-
-def test_input_library_is_named(wrote_by: Any) -> None:
-    wrote_by("safetensors")
-    assert safetensors.__version__
 
 
 @pytest.mark.parametrize("split", ["chunk", "balanced"])

@@ -179,15 +179,15 @@ def test_without_from_the_error_says_what_to_give(ranks: Path, tmp_path: Path) -
 def test_absent_rank_is_named(ranks: Path, tmp_path: Path) -> None:
     (ranks / "rank2.safetensors").unlink()
     run = tenplex("reshard", ranks, tmp_path / "out", *FROM, exit_code=1)
-    assert "number 2 is missing" in run.err
+    assert "number 2 is missing" in run.reason
     assert not (tmp_path / "out").exists()
 
 
 def test_absent_last_rank_is_a_mismatch_with_the_mesh(ranks: Path, tmp_path: Path) -> None:
     (ranks / "rank3.safetensors").unlink()
     run = tenplex("reshard", ranks, tmp_path / "out", *FROM, exit_code=1)
-    assert "3" in run.err
-    assert "4" in run.err
+    assert "3" in run.reason
+    assert "4" in run.reason
     assert not (tmp_path / "out").exists()
 
 
@@ -195,19 +195,19 @@ def test_shape_that_does_not_fit_names_tensor_shapes_and_rule(ranks: Path, tmp_p
     name = "model.layers.0.mlp.down_proj.weight"
     change_rank(ranks, 2, name, lambda part: part[:, :5])
     run = tenplex("reshard", ranks, tmp_path / "out", *FROM, exit_code=1)
-    assert name in run.err
-    assert "[16, 5]" in run.err
-    assert "[16, 6]" in run.err
-    assert "line" in run.err
+    assert name in run.reason
+    assert "[16, 5]" in run.reason
+    assert "[16, 6]" in run.reason
+    assert "line" in run.reason
     assert not (tmp_path / "out").exists()
 
 
 def test_another_dtype_on_one_rank_is_refused(ranks: Path, tmp_path: Path) -> None:
     change_rank(ranks, 1, "lm_head.weight", lambda part: part.float())
     run = tenplex("reshard", ranks, tmp_path / "out", *FROM, exit_code=1)
-    assert "lm_head.weight" in run.err
-    assert "float32" in run.err
-    assert "bfloat16" in run.err
+    assert "lm_head.weight" in run.reason
+    assert "float32" in run.reason
+    assert "bfloat16" in run.reason
 
 
 def test_tensor_that_one_rank_lacks_is_named(ranks: Path, tmp_path: Path) -> None:
@@ -215,13 +215,13 @@ def test_tensor_that_one_rank_lacks_is_named(ranks: Path, tmp_path: Path) -> Non
     del tensors["model.norm.weight"]
     save_file(tensors, ranks / "rank1.safetensors")
     run = tenplex("reshard", ranks, tmp_path / "out", *FROM, exit_code=1)
-    assert "model.norm.weight" in run.err
+    assert "model.norm.weight" in run.reason
 
 
 def test_copies_that_differ_are_refused(ranks: Path, tmp_path: Path) -> None:
     change_rank(ranks, 3, "model.layers.1.input_layernorm.weight", lambda part: part + 1)
     run = tenplex("reshard", ranks, tmp_path / "out", *FROM, "--layout", "replicated", exit_code=1)
-    assert "model.layers.1.input_layernorm.weight" in run.err
+    assert "model.layers.1.input_layernorm.weight" in run.reason
     assert not (tmp_path / "out").exists()
 
 

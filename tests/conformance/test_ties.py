@@ -212,8 +212,8 @@ def test_different_values_are_refused(target_format: str, tmp_path: Path, layout
     run = tenplex(
         "reshard", tmp_path / "source", tmp_path / "target", "--format", target_format, "--layout", layout, exit_code=1
     )
-    assert "head.weight" in run.err
-    assert "embed.weight" in run.err
+    assert "head.weight" in run.reason
+    assert "embed.weight" in run.reason
     assert not (tmp_path / "target").exists()
 
 

@@ -145,5 +145,5 @@ def test_recut_under_a_memory_limit(
 def test_budget_too_small_is_refused_with_the_least(sources: dict[str, Path], tmp_path: Path) -> None:
     run = tenplex("reshard", sources["dcp"], tmp_path / "x", "--format", "dcp", "--max-memory", "1KiB", exit_code=None)
     assert run.exit_code in (1, 2)
-    assert "memory" in run.err
+    assert "--max-memory: expected at least 1.0 MiB, found 1.0 KiB" in run.reason
     assert not (tmp_path / "x").exists()

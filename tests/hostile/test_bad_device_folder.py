@@ -52,7 +52,7 @@ def test_two_owners_with_different_bytes_are_refused(folder: Path, tmp_path: Pat
     position = bytes(content).index(torch.arange(20, 30, dtype=torch.int32).numpy().tobytes())
     content[position] ^= 1
     second.write_bytes(content)
-    assert_refused(folder, tmp_path / "to", "copied")
+    assert_refused(folder, tmp_path / "to", "tensor 'copied'")
 
 
 def test_files_that_changed_places_are_refused(folder: Path, tmp_path: Path) -> None:

@@ -42,13 +42,13 @@ LIES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "no UTF-8": (blob(b'{"\xff\xfe": 1}'), ()),
     "nested 100,000 deep": (blob('{"w":' + "[" * 100_000 + "]" * 100_000 + "}"), ()),
     "open brackets only": (blob('{"w":' + '{"a":' * 100_000), ()),
-    "entry is a number": (blob('{"w": 5}'), ("w",)),
+    "entry is a number": (blob('{"w": 5}'), ("'w'",)),
     "same key twice": (
         blob(
             '{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"w":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}',
             EIGHT,
         ),
-        ("w",),
+        ("'w'",),
     ),
     "same key twice in an entry": (
         blob('{"w":{"dtype":"U8","shape":[8],"shape":[4],"data_offsets":[0,8]}}', EIGHT),
@@ -59,32 +59,32 @@ LIES: dict[str, tuple[bytes, tuple[str, ...]]] = {
             '{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"\\u0077":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}',
             EIGHT,
         ),
-        ("w",),
+        ("'w'",),
     ),
     "offset past the end": (blob({"w": entry([4], 0, 16)}, EIGHT), ("16", "8")),
-    "offset far past the end": (blob({"w": entry([1 << 60], 0, 1 << 62)}, EIGHT), ("w",)),
-    "begin after end": (blob({"w": entry([2], 8, 0)}, EIGHT), ("w",)),
-    "negative offset": (blob({"w": entry([2], -8, 0)}, EIGHT), ("w",)),
-    "size does not fit the shape": (blob({"w": entry([3], 0, 8)}, EIGHT), ("w",)),
+    "offset far past the end": (blob({"w": entry([1 << 60], 0, 1 << 62)}, EIGHT), ("'w'",)),
+    "begin after end": (blob({"w": entry([2], 8, 0)}, EIGHT), ("'w'",)),
+    "negative offset": (blob({"w": entry([2], -8, 0)}, EIGHT), ("'w'",)),
+    "size does not fit the shape": (blob({"w": entry([3], 0, 8)}, EIGHT), ("'w'",)),
     "overlap": (blob({"a": entry([2], 0, 8), "b": entry([1], 4, 8)}, EIGHT), ()),
     "hole": (blob({"a": entry([1], 0, 4), "b": entry([1], 8, 12)}, EIGHT + b"1234"), ()),
     "tail": (blob({"a": entry([1], 0, 4)}, EIGHT), ()),
     "data missing": (blob({"w": entry([2], 0, 8)}), ("8", "0")),
-    "negative extent": (blob({"w": entry([-2], 0, 8)}, EIGHT), ("w",)),
-    "extent is text": (blob({"w": entry(["2"], 0, 8)}, EIGHT), ("w",)),
-    "extent is a fraction": (blob({"w": entry([2.5], 0, 8)}, EIGHT), ("w",)),
-    "extent is huge": (blob('{"w":{"dtype":"F32","shape":[1' + "0" * 30 + '],"data_offsets":[0,8]}}', EIGHT), ("w",)),
-    "product overflows": (blob({"w": entry([1 << 62, 4, 2], 0, 8)}, EIGHT), ("w",)),
-    "product overflows to the right size": (blob({"w": entry([1 << 32, 1 << 32, 2], 0, 0)}), ("w",)),
-    "10^18 elements": (blob({"w": entry([10**9, 10**9], 0, 4 * 10**18)}, EIGHT), ("w",)),
-    "huge times zero": (blob({"w": entry([1 << 62, 1 << 62, 0], 0, 8)}, EIGHT), ("w",)),
-    "unknown dtype": (blob({"w": entry([2], 0, 8, "F33")}, EIGHT), ("w", "F33")),
-    "dtype is a number": (blob({"w": entry([2], 0, 8, 5)}, EIGHT), ("w",)),
-    "no dtype": (blob({"w": {"shape": [2], "data_offsets": [0, 8]}}, EIGHT), ("w", "dtype")),
-    "three offsets": (blob({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4, 8]}}, EIGHT), ("w",)),
-    "rank 9": (blob({"w": entry([1] * 8 + [2], 0, 8)}, EIGHT), ("w",)),
-    "rank 100,000": (blob({"w": entry([1] * 100_000, 0, 4)}, EIGHT[:4]), ("w",)),
-    "odd number of 4-bit elements": (blob({"w": entry([3], 0, 2, "F4")}, EIGHT[:2]), ("w",)),
+    "negative extent": (blob({"w": entry([-2], 0, 8)}, EIGHT), ("'w'",)),
+    "extent is text": (blob({"w": entry(["2"], 0, 8)}, EIGHT), ("'w'",)),
+    "extent is a fraction": (blob({"w": entry([2.5], 0, 8)}, EIGHT), ("'w'",)),
+    "extent is huge": (blob('{"w":{"dtype":"F32","shape":[1' + "0" * 30 + '],"data_offsets":[0,8]}}', EIGHT), ("'w'",)),
+    "product overflows": (blob({"w": entry([1 << 62, 4, 2], 0, 8)}, EIGHT), ("'w'",)),
+    "product overflows to the right size": (blob({"w": entry([1 << 32, 1 << 32, 2], 0, 0)}), ("'w'",)),
+    "10^18 elements": (blob({"w": entry([10**9, 10**9], 0, 4 * 10**18)}, EIGHT), ("'w'",)),
+    "huge times zero": (blob({"w": entry([1 << 62, 1 << 62, 0], 0, 8)}, EIGHT), ("'w'",)),
+    "unknown dtype": (blob({"w": entry([2], 0, 8, "F33")}, EIGHT), ("'w'", "F33")),
+    "dtype is a number": (blob({"w": entry([2], 0, 8, 5)}, EIGHT), ("'w'",)),
+    "no dtype": (blob({"w": {"shape": [2], "data_offsets": [0, 8]}}, EIGHT), ("'w'", "dtype")),
+    "three offsets": (blob({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4, 8]}}, EIGHT), ("'w'",)),
+    "rank 9": (blob({"w": entry([1] * 8 + [2], 0, 8)}, EIGHT), ("'w'",)),
+    "rank 100,000": (blob({"w": entry([1] * 100_000, 0, 4)}, EIGHT[:4]), ("'w'",)),
+    "odd number of 4-bit elements": (blob({"w": entry([3], 0, 2, "F4")}, EIGHT[:2]), ("'w'",)),
     "metadata is a list": (blob({"__metadata__": [1], "w": entry([2], 0, 8)}, EIGHT), ("JSON byte",)),
     "metadata value is a number": (blob({"__metadata__": {"a": 1}, "w": entry([2], 0, 8)}, EIGHT), ("JSON byte",)),
 }
@@ -225,8 +225,10 @@ def test_index_that_is_no_index_is_refused(text: str, model: Path, tmp_path: Pat
 
 def test_directory_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert_refused(tmp_path / "empty", tmp_path / "to", "empty")
-    assert_refused(tmp_path / "absent", tmp_path / "to", "absent")
+    run = assert_refused(tmp_path / "empty", tmp_path / "to", "an empty folder")
+    assert f"{tmp_path}/empty" in run.err
+    run = assert_refused(tmp_path / "absent", tmp_path / "to", "No such file or directory")
+    assert f"{tmp_path}/absent" in run.err
 
 
 def test_device_and_fifo_are_refused(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ def test_odd_pickle_is_read_or_refused(bomb: str, target_format: str, tmp_path: 
 
 def test_10_18_elements_are_not_written_out(tmp_path: Path) -> None:
     source = write_zip(tmp_path / "bomb.pt", BOMBS["10^18 elements over one"])
-    assert_refused(source, tmp_path / "to", "w", target_format="safetensors")
+    refusal = "storage '0': float32 of shape [1000000000, 1000000000] has 2^60 bytes or more"
+    assert_refused(source, tmp_path / "to", refusal, target_format="safetensors")
 
 
 def test_good_program_is_read(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_flipped_byte_of_a_tensor_names_it(good_file: Path, tmp_path: Path) -> N
     content[position] ^= 4
     (tmp_path / "flipped.pt").write_bytes(content)
     run = assert_refused(tmp_path / "flipped.pt", tmp_path / "to")
-    assert "data/0" in run.err or "'a'" in run.err
+    assert "data/0" in run.reason or "'a'" in run.reason
 
 
 def test_two_entries_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -144,28 +145,29 @@ def test_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     assert_refused(source, tmp_path / "to", "a dict has one key twice: 'w'")
 
 
-def test_big_endian_file_is_explained(good_file: Path, tmp_path: Path) -> None:
-    source = tmp_path / "big.pt"
+def test_big_endian_file_is_explained(tmp_path: Path) -> None:
+    source = tmp_path / "other.pt"
     writer = torch.PyTorchFileWriter(str(source))
     pickled = program(named(tensor()))
     for name, content in (("data.pkl", pickled), ("byteorder", b"big"), ("data/0", FOUR_FLOATS)):
         writer.write_record(name, content, len(content))
     writer.write_end_of_file()
     run = run_within_limits("reshard", source, tmp_path / "out", "--format", "dcp", exit_code=1)
-    assert "big" in run.err.lower()
+    assert "written on a big-endian machine" in run.reason
 
 
 def test_torchscript_archive_is_explained(tmp_path: Path) -> None:
     module = torch.jit.script(torch.nn.Linear(2, 2))
     module.save(str(tmp_path / "script.pt"))
     run = assert_refused(tmp_path / "script.pt", tmp_path / "to")
-    assert "TorchScript" in run.err
+    assert "TorchScript" in run.reason
 
 
 def test_ordinary_zip_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "ordinary.pt", "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("readme.txt", "hello" * 100)
-    assert_refused(tmp_path / "ordinary.pt", tmp_path / "to", "ordinary.pt")
+    run = assert_refused(tmp_path / "ordinary.pt", tmp_path / "to", "no 'data.pkl'")
+    assert "ordinary.pt" in run.err
 
 
 def test_zip_bomb_is_refused(tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ std::int64_t size_bytes(DType dtype);
 /// True for element types that do not fill whole bytes; tensors of them are cut at whole bytes only.
 bool is_sub_byte(DType dtype);
 
-/// Bytes of `elements` packed elements, or nothing if that is no whole number of bytes or exceeds int64.
+/// Bytes of `elements` packed elements, or nothing if that is no whole number of bytes or 2^60 bytes or more, whose
+/// bits exceed int64.
 std::optional<std::int64_t> packed_bytes(DType dtype, std::int64_t elements);
 
 /// "float32"; see the file comment.

@@ -50,7 +50,9 @@ TEST(DType, PacksSubByteElementsIntoWholeBytesOnly) {
   EXPECT_EQ(packed_bytes(DType::kFloat32, 0), 0);
 }
 
-TEST(DType, RefusesByteCountsBeyondInt64) {
+TEST(DType, RefusesByteCountsFrom2To60) {
+  EXPECT_EQ(packed_bytes(DType::kFloat64, (std::int64_t{1} << 57) - 1), (std::int64_t{1} << 60) - 8);
+  EXPECT_EQ(packed_bytes(DType::kFloat64, std::int64_t{1} << 57), std::nullopt);
   EXPECT_EQ(packed_bytes(DType::kFloat64, std::int64_t{1} << 60), std::nullopt);
   EXPECT_EQ(packed_bytes(DType::kUInt8, std::numeric_limits<std::int64_t>::max()), std::nullopt);
 }

@@ -4,29 +4,29 @@
 
 #include <fmt/format.h>
 
+#include "tenplex/base/checked.h"
+
 namespace tenplex {
 
 std::int64_t size_bytes(const TensorInfo& tensor) { return *packed_bytes(tensor.dtype, volume(tensor.shape)); }
 
-Result<void> check_tensor(const TensorInfo& tensor) {
-  for (const std::int64_t length : tensor.shape)
-    if (length < 0)
-      return invalid_argument(
-          fmt::format("tensor '{}': shape {} has a negative extent", tensor.name, to_string(tensor.shape)));
-  const auto elements = checked_volume(tensor.shape);
-  if (!elements)
-    return out_of_range(fmt::format("tensor '{}': shape {} is too large", tensor.name, to_string(tensor.shape)));
-  if (!is_sub_byte(tensor.dtype)) {
-    if (!packed_bytes(tensor.dtype, *elements))
-      return out_of_range(fmt::format("tensor '{}': {} of shape {} exceeds 2^63 bytes", tensor.name,
-                                      to_string(tensor.dtype), to_string(tensor.shape)));
-    return {};
-  }
-  const std::int64_t row = tensor.shape.empty() ? 1 : tensor.shape[tensor.shape.rank() - 1];
-  if (!packed_bytes(tensor.dtype, row) || !packed_bytes(tensor.dtype, *elements))
-    return invalid_argument(fmt::format("tensor '{}': rows of {} {} elements are not whole bytes", tensor.name, row,
-                                        to_string(tensor.dtype)));
+Result<void> check_shape(DType dtype, const Dims& shape) {
+  for (const std::int64_t length : shape)
+    if (length < 0) return invalid_argument(fmt::format("shape {} has a negative extent", to_string(shape)));
+  const auto elements = checked_volume(shape);
+  if (!elements) return out_of_range(fmt::format("shape {} has 2^63 elements or more", to_string(shape)));
+  if (!checked_mul(*elements, bit_width(dtype)))
+    return out_of_range(fmt::format("{} of shape {} has 2^60 bytes or more", to_string(dtype), to_string(shape)));
+  const std::int64_t row = shape.empty() ? 1 : shape[shape.rank() - 1];
+  if (row % 8 * bit_width(dtype) % 8 != 0)
+    return invalid_argument(fmt::format("rows of {} {} elements are not whole bytes", row, to_string(dtype)));
   return {};
+}
+
+Result<void> check_tensor(const TensorInfo& tensor) {
+  const auto checked = check_shape(tensor.dtype, tensor.shape);
+  if (checked) return {};
+  return Error(checked.error().code(), fmt::format("tensor '{}': {}", tensor.name, checked.error().message()));
 }
 
 std::string to_string(const SubTensor& shard) {

@@ -40,8 +40,11 @@ using TensorList = std::shared_ptr<const std::vector<TensorInfo>>;
 /// Bytes of the whole tensor. Requires: shape and dtype entered through check_tensor().
 std::int64_t size_bytes(const TensorInfo& tensor);
 
-/// Errors: out_of_range if the shape or its bytes do not fit in int64; invalid_argument for a negative extent, or for a
-/// sub-byte dtype whose innermost rows are not whole bytes.
+/// Errors: out_of_range for 2^63 elements or 2^60 bytes or more; invalid_argument for a negative extent, or for a
+/// sub-byte dtype whose innermost rows are not whole bytes. The message does not name the tensor.
+Result<void> check_shape(DType dtype, const Dims& shape);
+
+/// Errors: as check_shape(), with the tensor's name at the start of the message.
 Result<void> check_tensor(const TensorInfo& tensor);
 
 struct Piece {

@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tenplex/io/crash_model.h"
-#include "tenplex/io/recording_file_system.h"
+#include "tenplex/io/testing/crash_model.h"
+#include "tenplex/io/testing/recording_file_system.h"
 #include "tenplex/plan/testing/listed_collection.h"
 #include "tenplex/reshard/reshard.h"
 #include "tenplex/reshard/testing/raw_checkpoint.h"

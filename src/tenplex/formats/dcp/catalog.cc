@@ -125,7 +125,7 @@ Result<void> Builder::add_tensor(const TensorRecord& record) {
   TENPLEX_ASSIGN_OR_RETURN(const Dims shape, shape_of(record));
   const TensorId id(catalog_.tensors.size());
   TensorInfo tensor{std::string(tables_.text(record.name)), record.dtype, shape};
-  TENPLEX_TRY(check_tensor(tensor));
+  TENPLEX_TRY(check_shape(tensor.dtype, tensor.shape));
   const bool is_empty = volume(shape) == 0;
   dims_.clear();
   bool any = false;

@@ -152,19 +152,31 @@ TEST(DcpReader, OtherFoldersAreNotDetected) {
   EXPECT_FALSE(detect_dcp(files, "/nothing"));
 }
 
-TEST(DcpReader, SurvivesEveryFlippedByteOfADataFile) {
+TEST(DcpReader, RefusesAFlippedByteOfADataFileOrFindsEveryChunkWhereItWas) {
   const std::string whole = bytes_of(kGolden / "sharded/__1_0.distcp");
   MemoryFileSystem files;
   put_golden(files, "sharded");
+  std::vector<ChunkLocation> expected;
+  const auto intact = open_or_die(files, "/sharded");
+  for (const std::size_t chunk : {std::size_t{0}, std::size_t{1}}) expected.push_back(intact->locate(chunk).value());
+  int refused = 0;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x41);
     files.put_file("/sharded/__1_0.distcp", damaged);
-    if (const auto reader = open_dcp(files, "/sharded", {})) {
-      (void)(*reader)->locate(0);
-      (void)(*reader)->locate(1);
+    const auto reader = open_dcp(files, "/sharded", {});
+    for (const std::size_t chunk : {std::size_t{0}, std::size_t{1}}) {
+      const auto found = reader ? (*reader)->locate(chunk) : Result<ChunkLocation>(reader.error());
+      if (found) {
+        EXPECT_EQ(found->offset_bytes, expected[chunk].offset_bytes) << i;
+        EXPECT_EQ(found->strides, expected[chunk].strides) << i;
+      } else {
+        EXPECT_FALSE(found.error().message().empty()) << i;
+        ++refused;
+      }
     }
   }
+  EXPECT_GT(refused, 0);
 }
 
 // Writes a folder into memory, whole tensors' bytes given.

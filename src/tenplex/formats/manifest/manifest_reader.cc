@@ -79,7 +79,7 @@ class BodyReader {
 
   Result<void> shards() {
     if (described_ != 3) return json_.fail("'shards' before name, dtype and shape");
-    if (auto checked = check_tensor(tensor_); !checked) return corrupt(checked.error().message());
+    if (auto checked = check_shape(tensor_.dtype, tensor_.shape); !checked) return corrupt(checked.error().message());
     TENPLEX_TRY(visitor_.tensor(tensor_));
     std::int64_t index = 0;
     return for_each_element(json_, [&]() -> Result<void> {
@@ -160,14 +160,14 @@ class BodyReader {
   }
 
   Result<void> check_pieces() const {
-    TensorInfo local{shard_.key, tensor_.dtype, shard_.shard.local_shape};
-    if (auto checked = check_tensor(local); !checked) return corrupt(checked.error().message());
-    const std::int64_t elements = volume(local.shape);
+    const Dims& local_shape = shard_.shard.local_shape;
+    if (auto checked = check_shape(tensor_.dtype, local_shape); !checked) return corrupt(checked.error().message());
+    const std::int64_t elements = volume(local_shape);
     for (const Piece& piece : shard_.shard.pieces) {
       const auto last = last_element(piece);
       if (piece.local_offset < 0 || !last || *last >= elements)
         return json_.fail(
-            fmt::format("a piece at {} lies outside the local array {}", piece.local_offset, to_string(local.shape)));
+            fmt::format("a piece at {} lies outside the local array {}", piece.local_offset, to_string(local_shape)));
       if (!packed_bytes(tensor_.dtype, piece.local_offset))
         return json_.fail(fmt::format("a piece at {} does not start at a whole byte", piece.local_offset));
     }

@@ -122,6 +122,15 @@ TEST(Manifest, RefusesSizesThatCannotBe) {
   EXPECT_TRUE(decode(envelope(R"({"layout":{"mesh":[["dp",1]]},"tensors":[]})")).has_value());
 }
 
+TEST(Manifest, NamesATensorThatIsTooLargeOnce) {
+  const std::string body = R"({"tensors":[{"name":"w","dtype":"float32","shape":[1000000000000000000],"shards":[]}]})";
+  EXPECT_EQ(decode(envelope(body)).error().to_string(),
+            "tensor 'w': float32 of shape [1000000000000000000] has 2^60 bytes or more");
+  const std::string shard = R"({"on":[0],"shape":[2000000000000000000],"pieces":[]})";
+  EXPECT_EQ(decode(with_shard(shard)).error().to_string(),
+            "tensor 'w': shard 0: uint8 of shape [2000000000000000000] has 2^60 bytes or more");
+}
+
 TEST(Manifest, RefusesPathsThatLeaveTheFolder) {
   EXPECT_FALSE(decode(envelope(R"({"files":[["../a",1]],"tensors":[]})")).has_value());
   EXPECT_FALSE(decode(envelope(R"({"files":[["/a",1]],"tensors":[]})")).has_value());

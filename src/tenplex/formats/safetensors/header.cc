@@ -82,16 +82,18 @@ Result<void> read_metadata(JsonReader& json, Metadata* metadata) {
 
 Result<void> check_size(const HeaderTensor& tensor) {
   const TensorInfo& info = tensor.info;
-  const auto elements = checked_volume(info.shape);
-  const auto bytes = elements ? packed_bytes(info.dtype, *elements) : std::nullopt;
-  if (!elements || !bytes)
-    return corrupt(
-        fmt::format("tensor '{}': {} {} is no size in bytes", info.name, to_string(info.dtype), to_string(info.shape)));
+  const auto checked = check_tensor(info);
+  if (!checked && checked.error().code() == ErrorCode::kOutOfRange) return corrupt(checked.error().message());
+  const std::int64_t elements = volume(info.shape);
+  const auto bytes = packed_bytes(info.dtype, elements);
+  if (!bytes)
+    return corrupt(fmt::format("tensor '{}': {} elements of {} bits are not whole bytes", info.name, elements,
+                               bit_width(info.dtype)));
   if (*bytes != tensor.end - tensor.begin)
     return corrupt(fmt::format("tensor '{}': {} {} needs {} bytes, data_offsets [{}, {}] hold {}", info.name,
                                to_string(info.dtype), to_string(info.shape), *bytes, tensor.begin, tensor.end,
                                tensor.end - tensor.begin));
-  if (auto checked = check_tensor(info); !checked) return unsupported(checked.error().message());
+  if (!checked) return unsupported(checked.error().message());
   return {};
 }
 
@@ -215,12 +217,11 @@ Result<std::string> build_header(const std::vector<TensorInfo>& tensors, const M
     if (tensor.name == kMetadataKey) return invalid_argument("safetensors reserves the name '__metadata__'");
     if (find_invalid_utf8(tensor.name) != std::string_view::npos)
       return unsupported(fmt::format("tensor '{}': the name is not UTF-8 text", tensor.name));
-    const auto volume = checked_volume(tensor.shape);
-    const auto bytes = volume ? packed_bytes(tensor.dtype, *volume) : std::nullopt;
-    const auto next = bytes ? checked_add(end, *bytes) : std::nullopt;
+    TENPLEX_TRY(check_tensor(tensor));
+    const auto next = checked_add(end, size_bytes(tensor));
     if (!next)
-      return out_of_range(fmt::format("tensor '{}': {} {} is no size in bytes", tensor.name, to_string(tensor.dtype),
-                                      to_string(tensor.shape)));
+      return out_of_range(
+          fmt::format("tensor '{}': its {} bytes after {} others reach 2^63", tensor.name, size_bytes(tensor), end));
     json.key(tensor.name);
     append_entry(json, *dtype, tensor, end, *next);
     end = *next;

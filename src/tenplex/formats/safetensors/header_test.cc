@@ -102,9 +102,13 @@ TEST(Header, SaysWhichRuleIsBroken) {
       {"negative extent", "{\"a\":" + entry("U8", "[-4]", 0, 4) + "}", 4, "negative extent"},
       {"fraction", "{\"a\":" + entry("U8", "[4.0]", 0, 4) + "}", 4, "expected an integer"},
       {"rank 9", "{\"a\":" + entry("U8", "[1,1,1,1,1,1,1,1,1]", 0, 1) + "}", 1, "more than 8 dimensions"},
-      {"huge", "{\"a\":" + entry("U8", "[1000000000,1000000000,1000000000]", 0, 4) + "}", 4, "no size in bytes"},
+      {"huge", "{\"a\":" + entry("U8", "[1000000000,1000000000,1000000000]", 0, 4) + "}", 4,
+       "tensor 'a': shape [1000000000, 1000000000, 1000000000] has 2^63 elements or more"},
+      {"2^60 bytes", "{\"a\":" + entry("F32", "[1000000000000000000]", 0, 4) + "}", 4,
+       "tensor 'a': float32 of shape [1000000000000000000] has 2^60 bytes or more"},
       {"10^18", "{\"a\":" + entry("U8", "[1000000000000000000]", 0, 4) + "}", 4, "needs 1000000000000000000 bytes"},
-      {"half byte", "{\"a\":" + entry("F4", "[3]", 0, 2) + "}", 2, "no size in bytes"},
+      {"half byte", "{\"a\":" + entry("F4", "[3]", 0, 2) + "}", 2,
+       "tensor 'a': 3 elements of 4 bits are not whole bytes"},
       {"size", "{\"a\":" + entry("U8", "[5]", 0, 4) + "}", 4, "needs 5 bytes"},
       {"backwards", "{\"a\":" + entry("U8", "[4]", 0, 4) + ",\"b\":" + entry("U8", "[1]", 4, 3) + "}", 4, "backwards"},
       {"hole", "{\"a\":" + entry("U8", "[4]", 1, 5) + "}", 5, "a hole"},
@@ -143,6 +147,18 @@ TEST(Header, CannotHoldWhatTheFormatLacks) {
   EXPECT_EQ(build_header({{"z", DType::kComplex128, {1}}}, {}).error().code(), ErrorCode::kUnsupported);
   EXPECT_EQ(build_header({{"\xff", DType::kInt8, {1}}}, {}).error().code(), ErrorCode::kUnsupported);
   EXPECT_EQ(build_header({{"__metadata__", DType::kInt8, {1}}}, {}).error().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(Header, CannotHoldMoreThanAFileMayHave) {
+  const std::int64_t large = (std::int64_t{1} << 60) - 1;
+  EXPECT_EQ(build_header({{"w", DType::kInt8, {large + 1}}}, {}).error().to_string(),
+            "tensor 'w': int8 of shape [1152921504606846976] has 2^60 bytes or more");
+  std::vector<TensorInfo> tensors;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) tensors.push_back({name, DType::kInt8, {large}});
+  EXPECT_TRUE(build_header(tensors, {}));  // 2^63 − 8
+  tensors.push_back({"i", DType::kInt8, {8}});
+  EXPECT_EQ(build_header(tensors, {}).error().to_string(),
+            "tensor 'i': its 8 bytes after 9223372036854775800 others reach 2^63");
 }
 
 }  // namespace

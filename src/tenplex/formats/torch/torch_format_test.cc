@@ -249,6 +249,12 @@ TEST(TorchReader, RefusesViewsThatLie) {
   }
 }
 
+TEST(TorchReader, NamesTheStorageOfAViewThatIsTooLarge) {
+  const Opened opened(file_of(view_pickle("K\0\x8a\x08\0\0\0\0\0\0\0\x40\x85K\0\x85"s), 16));  // 2^62 over one
+  EXPECT_THAT(opened.error(),
+              HasSubstr("a tensor of storage '0': float32 of shape [4611686018427387904] has 2^60 bytes or more"));
+}
+
 TEST(TorchReader, RefusesStoragesOfAnotherSize) {
   EXPECT_THAT(Opened(file_of(view_pickle("K\0K\1\x85K\1\x85"s), 12)).error(), HasSubstr("has 12 bytes"));
   EXPECT_THAT(Opened(file_of(view_pickle("K\0K\1\x85K\1\x85"s), 0)).error(), HasSubstr("has 0 bytes"));

@@ -219,8 +219,8 @@ class TorchMachine {
   }
 
   static Result<void> check_inside(const RawTensor& raw, const TensorView& view, const TorchStorage& storage) {
-    const TensorInfo info{"", raw.dtype, raw.shape};
-    TENPLEX_TRY(check_tensor(info));
+    if (auto checked = check_shape(raw.dtype, raw.shape); !checked)
+      return std::move(checked).with_context(fmt::format("a tensor of storage '{}'", storage.key));
     if (volume(raw.shape) == 0) return {};
     std::optional<std::int64_t> end = checked_add(view.offset, 1);
     for (int dim = 0; end && dim < raw.shape.rank(); ++dim) {
