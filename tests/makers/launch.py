@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import os
@@ -65,6 +66,7 @@ def main() -> int:
             except BaseException:
                 traceback.print_exc()
             finally:
+                atexit._run_exitfuncs()  # as an ordinary exit would: multiprocessing ends the processes the rank started
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(code)
