@@ -21,7 +21,7 @@ namespace tenplex::cli {
 namespace {
 
 struct VerifyCommandOptions {
-  SourceOptions first;  ///< the reading options are for both
+  SourceOptions first;  ///< the reading options but --map are for both
   std::string second;
   WorkOptions work;
   bool json = false;
@@ -107,6 +107,7 @@ using Readers = std::pair<std::unique_ptr<CheckpointReader>, std::unique_ptr<Che
 Result<Readers> open_both(const Context& context, const VerifyCommandOptions& options) {
   SourceOptions second = options.first;
   second.path = options.second;
+  second.map = {};  // the first is read under the names of the second
   bool needed = false;
   if (second.has_from()) {
     TENPLEX_ASSIGN_OR_RETURN(needed, safetensors::is_rank_folder(context.files, second.path, second.reading()));
