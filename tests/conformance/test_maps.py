@@ -112,7 +112,8 @@ def gpt2_in_megatron(hf: Tensors, heads: int) -> Tensors:
         kind = rest.rsplit(".", 1)[1]
         turned = tensor.T if rest.startswith(("attn.", "mlp.")) and kind == "weight" else tensor
         if rest.startswith("attn.c_attn."):
-            out[f"{prefix}self_attention.linear_qkv.{kind}"] = grouped(*turned.chunk(3), heads)
+            query, key, value = turned.chunk(3)
+            out[f"{prefix}self_attention.linear_qkv.{kind}"] = grouped(query, key, value, heads)
             continue
         start = next(start for start in GPT2 if rest.startswith(start))
         out[prefix + rest.replace(start, GPT2[start], 1)] = turned
