@@ -214,3 +214,53 @@ def test_local_layer_norms_are_read(family: str, hf_model: Callable[[str], Path]
     arguments = ("--map", map_of(family), "--sizes", "heads=8" if family == "gpt2" else "heads=8,groups=4")
     tenplex("reshard", tmp_path / "in.safetensors", tmp_path / "out.safetensors", *arguments)
     assert_same_tensors(original, load_file(tmp_path / "out.safetensors"))
+
+
+def rank_part(name: str, tensor: torch.Tensor, rank: int) -> torch.Tensor:
+    """What rank `rank` of two holds of a tensor of a gated model under Megatron's names."""
+    if re.search(r"word_embeddings|output_layer|linear_qkv\.(weight|bias)$", name):
+        return tensor.chunk(2)[rank].contiguous()
+    if re.search(r"linear_fc1\.weight", name):
+        return torch.cat([half.chunk(2)[rank] for half in tensor.chunk(2)])
+    if re.search(r"linear_(proj|fc2)\.", name):
+        return tensor.chunk(2, dim=1)[rank].contiguous()
+    return tensor
+
+
+@pytest.mark.parametrize("family", ["llama", "mixtral"])
+def test_rank_files_are_joined_before_the_map(family: str, hf_model: Callable[[str], Path], tmp_path: Path) -> None:
+    source = hf_model(family)
+    ranks = tmp_path / "ranks"
+    ranks.mkdir()
+    for rank in range(2):
+        parts = {n: rank_part(n, t, rank) for n, t in in_megatron(family, stored_tensors(source)).items()}
+        save_file(parts, ranks / f"rank{rank}.safetensors")
+    (ranks / "config.json").write_text((source / "config.json").read_text())
+    (tmp_path / "cut.yaml").write_text(CUT.replace("SEGMENTS", "[1, 1]"))
+    options = ("--map", map_of(family), "--from", "tp=2", "--from-layout", tmp_path / "cut.yaml")
+    tenplex("reshard", ranks, tmp_path / "back", *options, "--format", "hf", "--verify")
+    assert_same_tensors(stored_tensors(source), stored_tensors(tmp_path / "back"))
+    tenplex("verify", ranks, source, *options)
+    tenplex("verify", source, ranks, *options)
+
+
+def test_padding_is_left_out_before_the_map_and_made_behind_it(hf_model: Callable[[str], Path], tmp_path: Path) -> None:
+    """Megatron pads the vocabulary of 256 rows to 300."""
+    source = hf_model("llama")
+    pad = "  - match: ['*word_embeddings.weight', 'output_layer.weight']\n    pad: {dim: 0, data: 256, multiple_of: [100]}\n"
+    (tmp_path / "padded.yaml").write_text("meshes: {dense: [tp]}\ntensors:\n" + pad + "  - match: '*'\n")
+    stored = in_megatron("llama", stored_tensors(source))
+    for name in ("embedding.word_embeddings.weight", "output_layer.weight"):
+        stored[name] = torch.cat([stored[name], torch.full((44, 64), torch.nan, dtype=stored[name].dtype)])
+    save_file(stored, tmp_path / "in.safetensors")
+    there = ("--map", "hf-llama", "--sizes", "heads=8,groups=4")
+    options = (*there, "--from-layout", tmp_path / "padded.yaml")
+    tenplex("reshard", tmp_path / "in.safetensors", tmp_path / "out.safetensors", *options)
+    assert_same_tensors(stored_tensors(source), load_file(tmp_path / "out.safetensors"))
+
+    cut = ("--layout", tmp_path / "padded.yaml", "--to", "tp=2", "--format", "safetensors")
+    tenplex("reshard", source, tmp_path / "2", "--map", "hf-llama", *cut)
+    rows = [load_file(file)["output_layer.weight"].shape[0] for file in sorted((tmp_path / "2").glob("*.safetensors"))]
+    assert rows == [300, 300]
+    tenplex("reshard", tmp_path / "2", tmp_path / "again", "--map", "hf-llama", "--format", "hf")
+    assert_same_tensors(stored_tensors(source), stored_tensors(tmp_path / "again"))
