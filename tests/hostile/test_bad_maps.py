@@ -30,12 +30,17 @@ MISFITS: dict[str, tuple[dict[str, torch.Tensor], tuple[str, ...], tuple[str, ..
     "wrong number of heads": (MODEL, ("--sizes", "heads=3,groups=2"), ("0.self_attn.q_proj", "heads 3", "line 20")),
     "more groups than rows": (MODEL, ("--sizes", "heads=16,groups=8"), ("q_proj", "8 does not divide 4", "line 20")),
     "huge heads": (MODEL, ("--sizes", f"heads={2**62},groups=2"), ("heads",)),
-    "huge groups": (MODEL, ("--sizes", f"heads={2**62},groups={2**61}"), ("blocks, at most 1048576",)),
+    "huge groups": (MODEL, ("--sizes", f"heads={2**62},groups={2**61}"), ("blocks, at most 65536",)),
     "heads of more than 64 bits": (MODEL, ("--sizes", f"heads={2**64},groups=2"), ("whole number for 'heads'",)),
     "zero heads": (MODEL, ("--sizes", "heads=0,groups=2"), ("'heads' must be at least 1",)),
     "negative groups": (MODEL, ("--sizes", "heads=4,groups=-2"), ("'groups' must be at least 1",)),
     "a size that the map lacks": (MODEL, ("--sizes", "heads=4,experts=2"), ("'experts'", "heads, groups")),
     "a size twice": (MODEL, ("--sizes", "heads=4,heads=4"), ("'heads' is given twice",)),
+    "a stack of two million layers": (
+        {"decoder.layers.mlp.linear_fc2.weight": torch.ones(2**21, 0)},
+        (),
+        ("line", "more than 1048576 tensors"),
+    ),
     "no sizes": (MODEL, (), ("'heads'", "--sizes", "num_attention_heads")),
     "a part is missing": (without("1.self_attn.k"), SIZES, ("layers.1.self_attn.k_proj.weight' is missing",)),
     "a layer is missing": (

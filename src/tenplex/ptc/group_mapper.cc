@@ -15,7 +15,7 @@
 namespace tenplex {
 namespace {
 
-constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 16;
 
 /// What is left of the shape behind its first dimensions, turned round where the side transposes. Requires: it has
 /// them.

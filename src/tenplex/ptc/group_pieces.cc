@@ -2,15 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "tenplex/base/checked.h"
 #include "tenplex/ptc/group_mapper.h"
 
 namespace tenplex {
 namespace {
 
-constexpr std::size_t kMaxTargets = std::size_t{1} << 22;
-constexpr std::size_t kMaxPieces = std::size_t{1} << 24;
+constexpr std::int64_t kMaxTargets = std::int64_t{1} << 20;
+constexpr std::size_t kMaxPieces = std::size_t{1} << 19;
 
 /// The next numbers in row-major order of those words for which `moves` is true; false after the last.
 template <typename Moves>
@@ -45,8 +47,14 @@ bool GroupMapper::opens_axis(const Work& work, std::size_t word) const {
 
 Result<void> GroupMapper::add_targets(const Work& work, TensorMap* made) const {
   WordValues values = work.group.members.front().values;
+  auto count = static_cast<std::int64_t>(work.target.names.size());
   for (std::size_t word = 0; word < values.size(); ++word)
-    if (opens_axis(work, word)) values[word] = 0;
+    if (opens_axis(work, word)) {
+      values[word] = 0;
+      count = checked_mul(count, work.counts[word]).value_or(kMaxTargets + 1);
+    }
+  if (count > kMaxTargets - static_cast<std::int64_t>(made->targets.size()))
+    return out_of_range(fmt::format("{}: more than {} tensors", map_.where(work.rule.line), kMaxTargets));
   do {
     for (std::size_t slot = 0; slot < work.target.names.size(); ++slot)
       TENPLEX_TRY(add_target(work, values, slot, made));
@@ -57,8 +65,6 @@ Result<void> GroupMapper::add_targets(const Work& work, TensorMap* made) const {
 Result<void> GroupMapper::add_target(const Work& work, const WordValues& values, std::size_t slot,
                                      TensorMap* made) const {
   const DType dtype = tensor_of(*work.grid.front()).dtype;
-  if (made->targets.size() >= kMaxTargets)
-    return out_of_range(fmt::format("{}: more than {} tensors", map_.where(work.rule.line), kMaxTargets));
   TENPLEX_ASSIGN_OR_RETURN(Dims shape, target_shape(work, slot));
   TensorInfo target{work.target.names[slot].fill(work.rule.words, values), dtype, shape};
   if (auto checked = check_tensor(target); !checked)

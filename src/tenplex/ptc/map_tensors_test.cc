@@ -232,8 +232,14 @@ TEST(MapTensors, RefusesGaps) {
 
 TEST(MapTensors, RefusesWhatIsTooLarge) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 40;
-  EXPECT_THAT(error_of(kStacked, {f32("w", {kHuge, 1, 0})}), HasSubstr("more than 4194304 tensors"));
-  EXPECT_THAT(error_of(kQkv, {f32("0.qkv", {3 * kHuge})}, sizes(kHuge, kHuge)), HasSubstr("blocks, at most 1048576"));
+  EXPECT_THAT(error_of(kStacked, {f32("w", {kHuge, 1, 0})}), HasSubstr("map 'm' line 4: more than 1048576 tensors"));
+  EXPECT_THAT(error_of(kStacked, {f32("w", {kHuge, kHuge, 0})}), HasSubstr("more than 1048576 tensors"));
+  EXPECT_THAT(
+      error_of("  - hf: {name: '{layer}.a', transpose: true}\n    megatron: {name: '{layer}.b', blocks: heads}\n"
+               "    widths: [1, 1, 1, 1, 1, 1, 1, 1, 1]\n",
+               {f32("0.a", {1, 9 * 65536})}, sizes(65536, 1)),
+      HasSubstr("map 'm' line 4: more than 524288 pieces"));
+  EXPECT_THAT(error_of(kQkv, {f32("0.qkv", {3 * kHuge})}, sizes(kHuge, kHuge)), HasSubstr("blocks, at most 65536"));
   EXPECT_THAT(error_of(kGated, {f32("gate", {std::int64_t{1} << 62, 0}), f32("up", {std::int64_t{1} << 62, 0})}),
               HasSubstr("too large"));
   EXPECT_THAT(
