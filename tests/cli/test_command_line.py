@@ -30,6 +30,10 @@ COMMANDS = (
     ("layouts", "list"),
     ("layouts", "show"),
     ("layouts", "check"),
+    ("maps",),
+    ("maps", "list"),
+    ("maps", "show"),
+    ("maps", "check"),
     ("completion",),
 )
 
@@ -180,6 +184,9 @@ def test_json_of_every_command_parses(checkpoint: Path, tmp_path: Path) -> None:
         ("verify", checkpoint, tmp_path / "out"),
         ("digest", checkpoint),
         ("layouts", "list"),
+        ("maps", "list"),
+        ("maps", "show", "hf-llama"),
+        ("maps", "check", "hf-llama"),
     ]
     for command in commands:
         run = tenplex(*command, "--json")
@@ -321,6 +328,15 @@ def test_layouts_are_listed_shown_and_checked(tmp_path: Path) -> None:
         shown = tenplex("layouts", "show", name).out
         (tmp_path / f"{name}.yaml").write_text(shown)
         tenplex("layouts", "check", tmp_path / f"{name}.yaml")
+
+
+def test_sizes_need_a_map(checkpoint: Path) -> None:
+    assert "--sizes requires --map" in tenplex("inspect", checkpoint, "--sizes", "heads=4", exit_code=2).err
+
+
+def test_an_unknown_map_is_named_with_the_built_in_ones(checkpoint: Path) -> None:
+    run = tenplex("inspect", checkpoint, "--map", "hf-lama", exit_code=1)
+    assert "map 'hf-lama' is neither a file nor built in: there are hf-gpt2, hf-llama, hf-mixtral" in run.err
 
 
 def test_example_layouts_are_sound() -> None:

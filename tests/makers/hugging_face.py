@@ -12,11 +12,12 @@ import torch
 from safetensors.torch import load_file
 
 FAMILIES = ("llama", "llama-tied", "mistral", "qwen2")
+MAPPED_FAMILIES = (*FAMILIES, "qwen3", "mixtral", "gpt2")
 
 
 def make_config(family: str) -> Any:
     """Grouped-query attention: 8 query heads share 4 key heads (2 for Mistral, fewer than tensor parallel 4)."""
-    from transformers import LlamaConfig, MistralConfig, Qwen2Config
+    from transformers import GPT2Config, LlamaConfig, MistralConfig, MixtralConfig, Qwen2Config, Qwen3Config
 
     sizes: dict[str, Any] = {
         "vocab_size": 256,
@@ -32,6 +33,13 @@ def make_config(family: str) -> Any:
         return MistralConfig(**(sizes | {"num_key_value_heads": 2, "sliding_window": None}))
     if family == "qwen2":
         return Qwen2Config(**sizes)
+    if family == "qwen3":
+        return Qwen3Config(**sizes, head_dim=16)
+    if family == "mixtral":
+        return MixtralConfig(**sizes, num_local_experts=4)
+    if family == "gpt2":
+        ends = {"bos_token_id": 1, "eos_token_id": 2}
+        return GPT2Config(vocab_size=256, n_embd=64, n_layer=3, n_head=8, n_positions=64, **ends)
     return LlamaConfig(**sizes)
 
 

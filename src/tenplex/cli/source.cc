@@ -65,6 +65,7 @@ void add_reading_options(CLI::App& command, SourceOptions& options) {
                   "Sizes of the source's mesh axes, where it does not say how it is cut");
   add_layout_option(command, "--from-layout", options.from.layout,
                     "Layout of the source, where it does not say how it is cut, or holds padding");
+  add_map_options(command, options.map);
   add_objects_option(command, options.objects_folder);
   add_follow_links_option(command, options.follow_links);
 }
@@ -75,10 +76,12 @@ void add_source_options(CLI::App& command, SourceOptions& options, const std::st
   add_reading_options(command, options);
 }
 
-Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options,
-                                                      FromMeans from_means, const std::string& layout_if_none) {
-  LayoutChoice from = options.from;
-  if (from.layout.empty()) from.layout = layout_if_none;
+namespace {
+
+/// The checkpoint under its own names. `layout` is the source's; "" = none.
+Result<std::unique_ptr<CheckpointReader>> open_stored(const Context& context, const SourceOptions& options,
+                                                      FromMeans from_means, const std::string& layout_name) {
+  const LayoutChoice from{layout_name, options.from.sizes};
   if (options.has_from()) {
     TENPLEX_ASSIGN_OR_RETURN(const bool ranks,
                              safetensors::is_rank_folder(context.files, options.path, options.reading()));
@@ -98,6 +101,21 @@ Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, co
                     "per-rank .safetensors files, and for layouts that say how many rows are padding",
                     options.path, reader->info().format));
   return reader;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options,
+                                                      FromMeans from_means, const std::string& layout_if_none) {
+  const bool mapped = !options.map.map.empty();
+  const bool none = options.from.layout.empty();
+  TENPLEX_ASSIGN_OR_RETURN(
+      auto reader, open_stored(context, options, from_means, none && !mapped ? layout_if_none : options.from.layout));
+  if (!mapped) return reader;
+  TENPLEX_ASSIGN_OR_RETURN(reader, under_other_names(context.files, options.path, std::move(reader), options.map));
+  if (!none || layout_if_none.empty()) return reader;
+  TENPLEX_ASSIGN_OR_RETURN(const Layout layout, load_layout(context.files, layout_if_none));
+  return tells_padding(layout) ? leave_padding_out(std::move(reader), layout, {}) : std::move(reader);
 }
 
 }  // namespace tenplex::cli

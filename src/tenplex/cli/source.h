@@ -8,6 +8,9 @@
 //
 // Where the source's layout says how many rows of a tensor are data, anything else is read without its padding, and
 // --from then says for which mesh it was padded.
+//
+// With --map the checkpoint is read under the names of the map's other side; --from-layout has the names that it is
+// stored under, a layout for the target those that it is read under.
 #pragma once
 
 #include <memory>
@@ -15,6 +18,7 @@
 
 #include "tenplex/cli/command.h"
 #include "tenplex/cli/layout_choice.h"
+#include "tenplex/cli/map_choice.h"
 #include "tenplex/formats/checkpoint.h"
 
 namespace tenplex::cli {
@@ -22,6 +26,7 @@ namespace tenplex::cli {
 struct SourceOptions {
   std::string path;
   LayoutChoice from;  ///< --from-layout, --from
+  MapChoice map;      ///< --map, --sizes
   std::string objects_folder;
   bool follow_links = false;
 
@@ -29,7 +34,7 @@ struct SourceOptions {
   ReadOptions reading() const;
 };
 
-/// Adds --from, --from-layout, --objects and --follow-links.
+/// Adds --from, --from-layout, --map, --sizes, --objects and --follow-links.
 void add_reading_options(CLI::App& command, SourceOptions& options);
 
 /// Adds the checkpoint as positional argument `name`, and the reading options.
@@ -44,7 +49,7 @@ enum class FromMeans : unsigned char {
 
 /// Opens the checkpoint. `layout_if_none` is the source's layout where --from-layout is not given; "" = none.
 /// Errors: as open_checkpoint(); invalid_argument if --from is given and the source says how it is cut, unless the
-/// layout tells its padding; if it does not fit the per-rank files; as without_padding().
+/// layout tells its padding; if it does not fit the per-rank files; as without_padding() and under_other_names().
 Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options,
                                                       FromMeans from_means, const std::string& layout_if_none = "");
 

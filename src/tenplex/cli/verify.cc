@@ -21,7 +21,7 @@ namespace tenplex::cli {
 namespace {
 
 struct VerifyCommandOptions {
-  SourceOptions first;  ///< the reading options are for both
+  SourceOptions first;  ///< the reading options but --map are for both
   std::string second;
   WorkOptions work;
   bool json = false;
@@ -103,17 +103,23 @@ Json json_of(const VerifyReport& report) {
 
 using Readers = std::pair<std::unique_ptr<CheckpointReader>, std::unique_ptr<CheckpointReader>>;
 
-/// --from is for each of the two that does not say itself how it is cut, and an error if both do.
+/// --from is for each of the two that does not say itself how it is cut, and an error if both do. With --map the two
+/// have different names, and a layout fits one of them: the second if it does not say how it is cut, else the first.
 Result<Readers> open_both(const Context& context, const VerifyCommandOptions& options) {
+  SourceOptions first = options.first;
   SourceOptions second = options.first;
   second.path = options.second;
   bool needed = false;
   if (second.has_from()) {
     TENPLEX_ASSIGN_OR_RETURN(needed, safetensors::is_rank_folder(context.files, second.path, second.reading()));
   }
+  if (!first.map.map.empty()) {
+    second.map = {};
+    (needed ? first : second).from = {};
+  }
   Readers readers;
   TENPLEX_ASSIGN_OR_RETURN(readers.first,
-                           open_source(context, options.first, needed ? FromMeans::kAssumption : FromMeans::kError));
+                           open_source(context, first, needed ? FromMeans::kAssumption : FromMeans::kError));
   TENPLEX_ASSIGN_OR_RETURN(readers.second, open_source(context, second, FromMeans::kAssumption));
   return readers;
 }

@@ -8,27 +8,11 @@
 #include <utility>
 
 #include "tenplex/formats/chunk_check.h"
+#include "tenplex/formats/derived_reader.h"
 #include "tenplex/formats/state/object_groups.h"
 
 namespace tenplex {
 namespace {
-
-class ClippedReader final : public CheckpointReader {
- public:
-  ClippedReader(std::unique_ptr<CheckpointReader> stored, CheckpointInfo info, std::vector<std::uint32_t> chunks)
-      : stored_(std::move(stored)), info_(std::move(info)), chunks_(std::move(chunks)) {}
-
-  const CheckpointInfo& info() const override { return info_; }
-  Result<const ByteSource*> file(std::int32_t index) const override { return stored_->file(index); }
-  Result<ChunkLocation> locate(std::size_t index) const override { return stored_->locate(chunks_[index]); }
-  Result<std::string> read_extra_file(const ExtraFile& file) const override { return stored_->read_extra_file(file); }
-  Result<void> check_unchanged() const override { return stored_->check_unchanged(); }
-
- private:
-  const std::unique_ptr<CheckpointReader> stored_;
-  const CheckpointInfo info_;
-  const std::vector<std::uint32_t> chunks_;  // of stored_, per chunk
-};
 
 /// What is left of the box, or nothing. Requires: `shape` is not larger than `stored`, which holds the box.
 std::optional<Box> clipped(Box box, const Dims& stored, const Dims& shape) {
@@ -47,7 +31,8 @@ bool is_row_major(const TensorView& view, const Dims& shape) {
   return true;
 }
 
-/// Gives the clipped tensors that were row-major the strides of their new shape, unless other views share the storage.
+/// Gives the clipped tensors that were row-major the strides of their new shape, unless other views share the
+/// storage.
 class ViewClipper {
  public:
   ViewClipper(std::span<const TensorInfo> before, std::span<const TensorInfo> after, StateGraph* graph)
@@ -130,7 +115,7 @@ Result<std::unique_ptr<CheckpointReader>> clip(std::unique_ptr<CheckpointReader>
     return info.tensors[alias.first.index()].shape != info.tensors[alias.second.index()].shape;
   });
   return std::unique_ptr<CheckpointReader>(
-      std::make_unique<ClippedReader>(std::move(reader), std::move(info), std::move(chunks)));
+      std::make_unique<DerivedReader>(std::move(reader), std::move(info), std::move(chunks)));
 }
 
 }  // namespace tenplex

@@ -1,7 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table itself is generated from layouts/*.yaml by embed_layouts.cmake.
+// The table itself is generated from layouts/*.yaml by embed_yaml.cmake.
 #include "tenplex/ptc/builtin_layouts.h"
 
 #include <fmt/format.h>

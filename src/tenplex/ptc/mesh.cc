@@ -40,26 +40,34 @@ bool is_axis_name(std::string_view text) {
 
 }  // namespace
 
-Result<MeshSizes> parse_mesh_sizes(std::string_view text) {
-  MeshSizes sizes;
+Result<std::vector<std::pair<std::string, std::int64_t>>> parse_named_numbers(std::string_view text,
+                                                                              std::string_view what,
+                                                                              std::string_view form) {
+  std::vector<std::pair<std::string, std::int64_t>> sizes;
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::size_t comma = rest.find(',');
     const std::string_view entry = rest.substr(0, comma);
-    if (comma + 1 == rest.size()) return invalid_argument(fmt::format("mesh '{}': nothing after the last comma", text));
+    if (comma + 1 == rest.size())
+      return invalid_argument(fmt::format("{} '{}': nothing after the last comma", what, text));
     rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
     const std::size_t equals = entry.find('=');
     const std::string_view axis = entry.substr(0, equals);
     if (equals == std::string_view::npos || !is_axis_name(axis))
-      return invalid_argument(fmt::format("mesh '{}': expected AXIS=SIZE, found '{}'", text, entry));
+      return invalid_argument(fmt::format("{} '{}': expected {}, found '{}'", what, text, form, entry));
     const std::string_view digits = entry.substr(equals + 1);
     std::int64_t size = 0;
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
     if (code != std::errc{} || end != digits.data() + digits.size())
       return invalid_argument(
-          fmt::format("mesh '{}': expected a whole number for '{}', found '{}'", text, axis, digits));
+          fmt::format("{} '{}': expected a whole number for '{}', found '{}'", what, text, axis, digits));
     sizes.emplace_back(axis, size);
   }
+  return sizes;
+}
+
+Result<MeshSizes> parse_mesh_sizes(std::string_view text) {
+  TENPLEX_ASSIGN_OR_RETURN(MeshSizes sizes, parse_named_numbers(text, "mesh", "AXIS=SIZE"));
   TENPLEX_TRY(check_sizes(sizes));
   return sizes;
 }

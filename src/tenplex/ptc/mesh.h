@@ -27,6 +27,13 @@ inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 /// Axis name and size, as given by a user; axes that are left out have size 1.
 using MeshSizes = std::vector<std::pair<std::string, std::int64_t>>;
 
+/// "heads=8,groups=2" as names and numbers, in order. `what` and `form` are what messages call the text and an entry of
+/// it
+/// ("mesh", "AXIS=SIZE"). Errors: invalid_argument.
+Result<std::vector<std::pair<std::string, std::int64_t>>> parse_named_numbers(std::string_view text,
+                                                                              std::string_view what,
+                                                                              std::string_view form);
+
 /// Reads "tp=2,pp=2"; "" names no axis. Errors: invalid_argument for anything else, an axis given twice or a size below
 /// 1; out_of_range for a size above kMaxDevices. (Products are checked per mesh, by make_meshes().)
 Result<MeshSizes> parse_mesh_sizes(std::string_view text);

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
+
+#include "tenplex/base/check.h"
 
 namespace tenplex {
 namespace {
@@ -62,6 +65,32 @@ bool NamePattern::has_capture(std::string_view word) const {
   return std::any_of(tokens_.begin(), tokens_.end(), [&](const Token& token) {
     return token.kind != Kind::kLiteral && token.kind != Kind::kStar && token.text == word;
   });
+}
+
+bool NamePattern::captures_only_numbers() const {
+  return std::all_of(tokens_.begin(), tokens_.end(),
+                     [](const Token& token) { return token.kind == Kind::kLiteral || token.kind == Kind::kNumber; });
+}
+
+std::vector<std::string> NamePattern::words() const {
+  std::vector<std::string> words;
+  for (const Token& token : tokens_)
+    if (token.kind != Kind::kLiteral && token.kind != Kind::kStar) words.push_back(token.text);
+  return words;
+}
+
+std::string NamePattern::fill(std::span<const std::string> words, std::span<const std::int64_t> values) const {
+  std::string name;
+  for (const Token& token : tokens_) {
+    if (token.kind == Kind::kLiteral) {
+      name += token.text;
+      continue;
+    }
+    const auto word = std::find(words.begin(), words.end(), token.text);
+    TENPLEX_CHECK(token.kind == Kind::kNumber && word != words.end());
+    fmt::format_to(std::back_inserter(name), "{}", values[static_cast<std::size_t>(word - words.begin())]);
+  }
+  return name;
 }
 
 bool NamePattern::has_literals(std::string_view name) const {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,12 @@ class NamePattern {
   /// True for "*", which matches everything.
   bool is_catch_all() const { return text_ == "*"; }
   bool has_capture(std::string_view word) const;
+  /// True if there is no "*", {any}, {param} or {slot} in it.
+  bool captures_only_numbers() const;
+  /// The words in braces, in order.
+  std::vector<std::string> words() const;
+  /// The name in which the number of words[k] is values[k]. Requires: captures_only_numbers(); all words are there.
+  std::string fill(std::span<const std::string> words, std::span<const std::int64_t> values) const;
 
   /// The captures, or nothing if the name does not match. Numbers of 2^31 and more do not match.
   std::optional<Captures> match(std::string_view name) const;

@@ -1,0 +1,130 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/ptc/map_match.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "tenplex/ptc/name_index.h"
+
+namespace tenplex {
+namespace {
+
+struct Found {
+  std::size_t rule = 0;
+  MapMember member;
+};
+
+/// Numbers as they are written: "07" is none, as no other side would write it back.
+bool written_plainly(const NamePattern::Captures& captures) {
+  return std::all_of(captures.begin(), captures.end(), [](const NamePattern::Capture& capture) {
+    return capture.text.size() == 1 || capture.text.front() != '0';
+  });
+}
+
+std::optional<Found> find(const MapRules& rules, std::string_view name, std::size_t side) {
+  for (std::size_t index = 0; index < rules.tensors.size(); ++index) {
+    const MapRule& rule = rules.tensors[index];
+    const auto& names = rule.sides[side].names;
+    for (std::size_t slot = 0; slot < names.size(); ++slot) {
+      const auto captures = names[slot].match(name);
+      if (!captures || !written_plainly(*captures)) continue;
+      Found found{index, {{}, slot, {}}};
+      for (const std::string& word : rule.words)
+        found.member.values.push_back(captured_number(*captures, word).value_or(kOpen));
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+Error no_rule(const NamingMap& map, const TensorInfo& tensor, std::size_t from) {
+  const auto& sides = map.rules().sides;
+  return invalid_argument(fmt::format("tensor '{}' of shape {}: no rule of map '{}' has this name for '{}' ({})",
+                                      tensor.name, to_string(tensor.shape), map.name(), sides[from],
+                                      find(map.rules(), tensor.name, 1 - from)
+                                          ? fmt::format("one has it for '{}'", sides[1 - from])
+                                          : fmt::format("to read it as '{}'", sides[1 - from])));
+}
+
+/// The numbers seen under every word of the names.
+class Numbers {
+ public:
+  void add(const MapRule& rule, const WordValues& values) {
+    for (std::size_t word = 0; word < values.size(); ++word)
+      if (values[word] != kOpen) seen_[rule.words[word]].push_back(values[word]);
+  }
+
+  Result<void> check(const NamingMap& map) {
+    for (auto& [word, numbers] : seen_) {
+      std::sort(numbers.begin(), numbers.end());
+      numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+      if (numbers.back() + 1 == static_cast<std::int64_t>(numbers.size())) continue;
+      std::int64_t missing = 0;
+      while (numbers[static_cast<std::size_t>(missing)] == missing) ++missing;
+      return invalid_argument(fmt::format("no tensor has {} {}, but one has {} {}: map '{}' is for whole models", word,
+                                          missing, word, numbers.back(), map.name()));
+    }
+    return {};
+  }
+
+ private:
+  std::map<std::string_view, std::vector<std::int64_t>> seen_;
+};
+
+/// What members of one group have in common: the rule, and the numbers of words that are in the names of both sides.
+std::vector<std::int64_t> key_of(const MapRules& rules, const Found& found, std::size_t from) {
+  std::vector<std::int64_t> key = {static_cast<std::int64_t>(found.rule)};
+  const MapRule& rule = rules.tensors[found.rule];
+  const auto& stacked = rule.sides[1 - from].stack;
+  for (std::size_t word = 0; word < rule.words.size(); ++word)
+    key.push_back(std::find(stacked.begin(), stacked.end(), rule.words[word]) != stacked.end()
+                      ? kOpen
+                      : found.member.values[word]);
+  return key;
+}
+
+}  // namespace
+
+Result<std::size_t> side_of_tensors(const NamingMap& map, std::span<const TensorInfo> tensors) {
+  std::array<std::size_t, 2> matched{};
+  for (const TensorInfo& tensor : tensors)
+    for (std::size_t side = 0; side < 2; ++side) matched[side] += find(map.rules(), tensor.name, side) ? 1U : 0U;
+  if (matched[0] != matched[1]) return matched[0] > matched[1] ? std::size_t{0} : std::size_t{1};
+  const auto& sides = map.rules().sides;
+  if (matched[0] > 0)
+    return invalid_argument(fmt::format("the tensors may be named for '{}' or for '{}': map '{}' cannot tell which",
+                                        sides[0], sides[1], map.name()));
+  return invalid_argument(fmt::format("map '{}' has names for '{}' and '{}', and none of them is a tensor's{}",
+                                      map.name(), sides[0], sides[1],
+                                      tensors.empty() ? "" : fmt::format(" (as '{}')", tensors.front().name)));
+}
+
+Result<std::vector<MapGroup>> group_tensors(const NamingMap& map, std::span<const TensorInfo> tensors,
+                                            std::size_t from) {
+  if (const auto repeated = NameIndex(tensors).repeated())
+    return invalid_argument(fmt::format("two tensors are called '{}'", tensors[repeated->index()].name));
+  std::vector<MapGroup> groups;
+  std::map<std::vector<std::int64_t>, std::size_t> known;
+  Numbers numbers;
+  for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    auto found = find(map.rules(), tensors[tensor].name, from);
+    if (!found) return no_rule(map, tensors[tensor], from);
+    found->member.tensor = TensorId(tensor);
+    const MapRule& rule = map.rules().tensors[found->rule];
+    numbers.add(rule, found->member.values);
+    const auto [entry, is_new] = known.emplace(key_of(map.rules(), *found, from), groups.size());
+    if (is_new) groups.push_back({&rule, {}});
+    groups[entry->second].members.push_back(std::move(found->member));
+  }
+  TENPLEX_TRY(numbers.check(map));
+  return groups;
+}
+
+}  // namespace tenplex

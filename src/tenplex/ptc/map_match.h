@@ -1,0 +1,48 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which rule of a naming map each tensor of a checkpoint falls under, and which tensors belong together.
+//
+//   layers.0.q, layers.0.k, layers.0.v    one group: rule 3, layer 0
+//   w.0, w.1, w.2                         one group where the other side stacks the layers
+//
+// Pure; results borrow the map. Threads: safe together.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tenplex/base/ids.h"
+#include "tenplex/base/result.h"
+#include "tenplex/ptc/naming_map.h"
+#include "tenplex/ptc/tensor.h"
+
+namespace tenplex {
+
+/// The numbers of a rule's words; kOpen for a word that is not in the name.
+using WordValues = std::vector<std::int64_t>;
+inline constexpr std::int64_t kOpen = -1;
+
+struct MapMember {
+  TensorId tensor;
+  std::size_t slot = 0;  ///< index into the side's names
+  WordValues values;     ///< one per word of the rule
+};
+
+struct MapGroup {
+  const MapRule* rule = nullptr;
+  std::vector<MapMember> members;  ///< in the order of the tensors; not empty
+};
+
+/// The side (0 or 1) whose names these are. Errors: invalid_argument if neither or both fit.
+Result<std::size_t> side_of_tensors(const NamingMap& map, std::span<const TensorInfo> tensors);
+
+/// In the order of their first tensors. For each tensor the first rule with its name on side `from` counts. Errors:
+/// invalid_argument for a tensor without a rule, two tensors of one name, and a number that is missing under a word:
+/// the numbers of every word must be 0, 1, … up to the largest.
+Result<std::vector<MapGroup>> group_tensors(const NamingMap& map, std::span<const TensorInfo> tensors,
+                                            std::size_t from);
+
+}  // namespace tenplex
