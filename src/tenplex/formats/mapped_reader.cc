@@ -59,6 +59,7 @@ class PieceIndex {
     std::size_t most = 0;
     for (int axis = 0; axis < rank; ++axis) {
       std::vector<std::int64_t> offsets;
+      offsets.reserve(source->pieces.size());
       for (const std::uint32_t piece : source->pieces) offsets.push_back(offset(piece, axis));
       std::sort(offsets.begin(), offsets.end());
       const auto distinct = static_cast<std::size_t>(std::unique(offsets.begin(), offsets.end()) - offsets.begin());

@@ -151,11 +151,11 @@ AxisMap GroupMapper::axes_of(const Work& work, int rank) const {
   std::size_t axis = 0;
   for (const std::string& word : work.target.stack) {
     const auto found = std::find(source.begin(), source.end(), word);
-    axes[axis++] = found == source.end() ? kNewAxis : static_cast<std::int8_t>(found - source.begin());
+    axes[axis++] = found == source.end() ? kNewAxis : static_cast<std::int16_t>(found - source.begin());
   }
   const bool turned = work.source.transpose != work.target.transpose;
   for (int dim = 0; dim < rank; ++dim)
-    axes[axis++] = static_cast<std::int8_t>(static_cast<int>(source.size()) + (turned ? rank - 1 - dim : dim));
+    axes[axis++] = static_cast<std::int16_t>(static_cast<int>(source.size()) + (turned ? rank - 1 - dim : dim));
   return axes;
 }
 

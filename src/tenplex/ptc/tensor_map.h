@@ -25,9 +25,9 @@
 namespace tenplex {
 
 /// For each axis of a target the axis of the source that it is, or −1 for a new axis. Only the first rank() count.
-using AxisMap = std::array<std::int8_t, kMaxRank>;
+using AxisMap = std::array<std::int16_t, kMaxRank>;
 
-inline constexpr std::int8_t kNewAxis = -1;
+inline constexpr std::int16_t kNewAxis = -1;
 
 /// One box of a source that is one box of a target: the extents agree axis by axis as `axes` says, those of new axes
 /// and of axes of the source that are not named are 1.
