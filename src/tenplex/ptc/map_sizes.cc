@@ -34,6 +34,7 @@ Result<NamedSizes> map_sizes(const NamingMap& map, const NamedSizes& given, cons
       return invalid_argument(fmt::format("size '{}' is given twice", name));
     if (std::any_of(known.begin(), known.end(), [&](const MapSize& size) { return size.name == name; })) continue;
     std::vector<std::string_view> names;
+    names.reserve(known.size());
     for (const MapSize& size : known) names.push_back(size.name);
     return invalid_argument(names.empty() ? fmt::format("map '{}' has no sizes, found '{}'", map.name(), name)
                                           : fmt::format("map '{}' has no size '{}'; its sizes are: {}", map.name(),
