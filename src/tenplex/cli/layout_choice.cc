@@ -9,19 +9,13 @@
 #include <span>
 #include <utility>
 
+#include "tenplex/cli/text_file.h"
 #include "tenplex/formats/state/flatten.h"
 #include "tenplex/ptc/builtin_layouts.h"
 #include "tenplex/ptc/explicit_collection.h"
 
 namespace tenplex::cli {
 namespace {
-
-std::string builtin_names() {
-  std::string names;
-  for (const BuiltinLayout& layout : builtin_layouts())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", layout.name);
-  return names;
-}
 
 bool names_only_axis(const MeshSizes& sizes, std::string_view axis) {
   return !sizes.empty() &&
@@ -55,17 +49,8 @@ Result<void> check_no_stored_padding(std::span<const TensorInfo> stored, const R
 }  // namespace
 
 Result<Layout> load_layout(FileSystem& files, const std::string& name_or_path) {
-  auto builtin = builtin_layout(name_or_path);
-  if (builtin) return builtin;
-  auto source = files.open(name_or_path);
-  if (!source)
-    return not_found(
-        fmt::format("layout '{}' is neither a file nor built in: there are {}", name_or_path, builtin_names()));
-  if ((*source)->size() > static_cast<std::int64_t>(kMaxLayoutBytes))
-    return out_of_range(fmt::format("layout '{}' has {}: expected at most {}", name_or_path,
-                                    format_bytes((*source)->size()),
-                                    format_bytes(static_cast<std::int64_t>(kMaxLayoutBytes))));
-  TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(**source, 0, (*source)->size()));
+  TENPLEX_ASSIGN_OR_RETURN(const std::string text, builtin_or_file(files, "layout", builtin_layouts(), name_or_path,
+                                                                   std::int64_t{kMaxLayoutBytes}));
   return parse_layout(text, name_or_path);
 }
 
@@ -76,8 +61,8 @@ Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, cons
   if (names_only_axis(sizes, "fsdp")) return builtin_layout("fsdp");
   if (info.layout && !sizes.empty()) return parse_layout(info.layout->text, info.layout->name);
   if (is_one_device(sizes)) return builtin_layout("replicated");
-  return invalid_argument(
-      fmt::format("sizes '{}' need a layout: give {} with a file or one of {}", choice.sizes, option, builtin_names()));
+  return invalid_argument(fmt::format("sizes '{}' need a layout: give {} with a file or one of {}", choice.sizes,
+                                      option, list_names(builtin_layouts())));
 }
 
 Result<std::vector<std::string>> object_names(const CheckpointInfo& info) {

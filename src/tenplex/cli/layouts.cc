@@ -28,7 +28,7 @@ struct CheckOptions {
 Result<int> list(bool json) {
   Json entries = Json::array();
   std::string text;
-  for (const BuiltinLayout& builtin : builtin_layouts()) {
+  for (const BuiltinYaml& builtin : builtin_layouts()) {
     TENPLEX_ASSIGN_OR_RETURN(const Layout layout, parse_layout(builtin.text, builtin.name));
     entries.push_back({{"name", builtin.name}, {"axes", layout.axes()}, {"description", builtin.description}});
     const std::string axes = fmt::format("{}", fmt::join(layout.axes(), ", "));

@@ -10,6 +10,7 @@
 
 #include "tenplex/base/bytes.h"
 #include "tenplex/cli/json_output.h"
+#include "tenplex/cli/text_file.h"
 #include "tenplex/formats/mapped_reader.h"
 #include "tenplex/io/path.h"
 #include "tenplex/ptc/builtin_maps.h"
@@ -21,12 +22,6 @@ namespace {
 
 constexpr std::string_view kConfig = "config.json";
 constexpr std::int64_t kMaxConfigBytes = std::int64_t{16} << 20;
-
-std::string builtin_names() {
-  std::string names;
-  for (const BuiltinMap& map : builtin_maps()) names += fmt::format("{}{}", names.empty() ? "" : ", ", map.name);
-  return names;
-}
 
 Result<NamedSizes> parse_sizes(std::string_view text) { return parse_named_numbers(text, "sizes", "NAME=NUMBER"); }
 
@@ -66,17 +61,8 @@ void add_map_options(CLI::App& command, MapChoice& choice) {
 }
 
 Result<NamingMap> load_map(FileSystem& files, const std::string& name_or_path) {
-  auto builtin = builtin_map(name_or_path);
-  if (builtin) return builtin;
-  auto source = files.open(name_or_path);
-  if (!source)
-    return not_found(
-        fmt::format("map '{}' is neither a file nor built in: there are {}", name_or_path, builtin_names()));
-  const auto limit = static_cast<std::int64_t>(kMaxMapBytes);
-  if ((*source)->size() > limit)
-    return out_of_range(fmt::format("map '{}' has {}: expected at most {}", name_or_path,
-                                    format_bytes((*source)->size()), format_bytes(limit)));
-  TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(**source, 0, (*source)->size()));
+  TENPLEX_ASSIGN_OR_RETURN(const std::string text,
+                           builtin_or_file(files, "map", builtin_maps(), name_or_path, std::int64_t{kMaxMapBytes}));
   return parse_naming_map(text, name_or_path);
 }
 

@@ -20,7 +20,7 @@ namespace {
 Result<int> list(bool json) {
   Json entries = Json::array();
   std::string text;
-  for (const BuiltinMap& builtin : builtin_maps()) {
+  for (const BuiltinYaml& builtin : builtin_maps()) {
     TENPLEX_ASSIGN_OR_RETURN(const NamingMap map, parse_naming_map(builtin.text, builtin.name));
     entries.push_back({{"name", builtin.name}, {"sides", map.rules().sides}, {"description", builtin.description}});
     const std::string sides = fmt::format("{}", fmt::join(map.rules().sides, ", "));

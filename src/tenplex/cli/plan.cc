@@ -14,6 +14,7 @@
 #include "tenplex/cli/layout_choice.h"
 #include "tenplex/cli/mesh_text.h"
 #include "tenplex/cli/source.h"
+#include "tenplex/cli/text_file.h"
 #include "tenplex/io/commit.h"
 #include "tenplex/plan/check.h"
 #include "tenplex/plan/explain.h"
@@ -39,11 +40,7 @@ constexpr std::int64_t kMaxTopologyBytes = std::int64_t{16} << 20;
 /// The file, or one worker per device when none is given.
 Result<Topology> load_topology(FileSystem& files, const std::string& path, int devices) {
   if (path.empty()) return Topology::uniform(devices, 1);
-  TENPLEX_ASSIGN_OR_RETURN(const auto source, files.open(path));
-  if (source->size() > kMaxTopologyBytes)
-    return out_of_range(fmt::format("topology '{}' has {}: expected at most {}", path, format_bytes(source->size()),
-                                    format_bytes(kMaxTopologyBytes)));
-  TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(*source, 0, source->size()));
+  TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_text_file(files, "topology", path, kMaxTopologyBytes));
   return Topology::parse(text, path);
 }
 

@@ -10,6 +10,7 @@
 #include "tenplex/formats/chunk_check.h"
 #include "tenplex/formats/derived_reader.h"
 #include "tenplex/formats/state/object_groups.h"
+#include "tenplex/formats/state/row_major.h"
 
 namespace tenplex {
 namespace {
@@ -22,13 +23,6 @@ std::optional<Box> clipped(Box box, const Dims& stored, const Dims& shape) {
     box.extent[dim] = std::min(box.extent[dim], shape[dim] - box.offset[dim]);
   }
   return box;
-}
-
-bool is_row_major(const TensorView& view, const Dims& shape) {
-  const Dims expected = row_major_strides(shape);
-  for (int dim = 0; dim < shape.rank(); ++dim)
-    if (shape[dim] > 1 && view.strides[dim] != expected[dim]) return false;
-  return true;
 }
 
 /// Gives the clipped tensors that were row-major the strides of their new shape, unless other views share the
@@ -74,7 +68,7 @@ class ViewClipper {
     TensorView view = graph_.view(id);
     const Dims& before = before_[view.tensor.index()].shape;
     const Dims& after = after_[view.tensor.index()].shape;
-    if (before == after || storages_.at(view.storage).shared || !is_row_major(view, before)) return;
+    if (before == after || storages_.at(view.storage).shared || !is_row_major(view.strides, before)) return;
     view.strides = row_major_strides(after);
     graph_.set_view(id, view);
   }

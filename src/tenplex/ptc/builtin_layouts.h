@@ -8,18 +8,13 @@
 #include <string_view>
 
 #include "tenplex/base/result.h"
+#include "tenplex/ptc/builtin_yaml.h"
 #include "tenplex/ptc/layout.h"
 
 namespace tenplex {
 
-struct BuiltinLayout {
-  std::string_view name;         ///< file name without ".yaml"
-  std::string_view description;  ///< first line of the file's comment
-  std::string_view text;
-};
-
 /// In alphabetic order.
-std::span<const BuiltinLayout> builtin_layouts();
+std::span<const BuiltinYaml> builtin_layouts();
 
 /// The built-in layout of that name. Errors: not_found, listing the names.
 Result<Layout> builtin_layout(std::string_view name);

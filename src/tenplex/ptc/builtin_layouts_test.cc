@@ -36,7 +36,7 @@ TensorInfo f32(std::string name, const Dims& shape) { return {std::move(name), D
 
 TEST(BuiltinLayouts, AreThereAndAllParse) {
   std::vector<std::string_view> names;
-  for (const BuiltinLayout& layout : builtin_layouts()) {
+  for (const BuiltinYaml& layout : builtin_layouts()) {
     names.push_back(layout.name);
     EXPECT_FALSE(layout.description.empty());
     const auto parsed = builtin_layout(layout.name);

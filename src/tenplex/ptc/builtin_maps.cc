@@ -5,19 +5,13 @@
 #include "tenplex/ptc/builtin_maps.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <vector>
 
 namespace tenplex {
 
 Result<NamingMap> builtin_map(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const BuiltinMap& map : builtin_maps()) {
-    if (map.name == name) return parse_naming_map(map.text, name);
-    names.push_back(map.name);
-  }
-  return not_found(fmt::format("no built-in map '{}'; there are: {}", name, fmt::join(names, ", ")));
+  const BuiltinYaml* found = find_builtin(builtin_maps(), name);
+  if (found != nullptr) return parse_naming_map(found->text, name);
+  return not_found(fmt::format("no built-in map '{}'; there are: {}", name, list_names(builtin_maps())));
 }
 
 }  // namespace tenplex

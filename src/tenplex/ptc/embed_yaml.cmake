@@ -4,11 +4,6 @@
 # Writes OUTPUT, the C++ table of the built-in layouts or maps, from every .yaml in FOLDER:
 #   cmake -DKIND=layout -DFOLDER=... -DOUTPUT=... -P embed_yaml.cmake
 
-string(SUBSTRING ${KIND} 0 1 initial)
-string(TOUPPER ${initial} initial)
-string(SUBSTRING ${KIND} 1 -1 rest)
-set(type Builtin${initial}${rest})
-
 file(GLOB files ${FOLDER}/*.yaml)
 list(SORT files)
 list(LENGTH files count)
@@ -31,12 +26,12 @@ file(WRITE ${OUTPUT} "// Generated from the .yaml files of the folder ${KIND}s/ 
 namespace tenplex {
 namespace {
 
-constexpr std::array<${type}, ${count}> kTable = {{
+constexpr std::array<BuiltinYaml, ${count}> kTable = {{
 ${entries}}};
 
 }  // namespace
 
-std::span<const ${type}> builtin_${KIND}s() { return kTable; }
+std::span<const BuiltinYaml> builtin_${KIND}s() { return kTable; }
 
 }  // namespace tenplex
 ")

@@ -85,7 +85,7 @@ TEST(NamePattern, IsFilledWithNumbers) {
 
 TEST(BuiltinMaps, AreThereAndAllParse) {
   std::vector<std::string_view> names;
-  for (const BuiltinMap& map : builtin_maps()) {
+  for (const BuiltinYaml& map : builtin_maps()) {
     names.push_back(map.name);
     EXPECT_FALSE(map.description.empty());
     const auto parsed = builtin_map(map.name);

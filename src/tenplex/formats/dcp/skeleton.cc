@@ -7,21 +7,13 @@
 #include <unordered_set>
 
 #include "tenplex/formats/dcp/side_file.h"
+#include "tenplex/formats/state/row_major.h"
 #include "tenplex/formats/state/view_numbers.h"
 
 namespace tenplex::dcp {
 namespace {
 
 constexpr std::string_view kLeafTag = "tenplex.leaf";
-
-bool is_row_major(const TensorView& view, const Dims& shape) {
-  const Dims expected = row_major_strides(shape);
-  if (view.strides.rank() != shape.rank()) return false;
-  for (int dim = 0; dim < shape.rank(); ++dim) {
-    if (shape[dim] > 1 && view.strides[dim] != expected[dim]) return false;
-  }
-  return true;
-}
 
 // Calls visit(NodeId&) for every value (not key) of an opened container.
 template <typename Visit>
@@ -102,7 +94,7 @@ class PlainTree {
 
   bool plain_view(const TensorView& view) {
     return view.offset == 0 && !view.parameter && storages_.insert(view.storage).second &&
-           tensors_.insert(view.tensor).second && is_row_major(view, info_.tensors[view.tensor.index()].shape);
+           tensors_.insert(view.tensor).second && is_row_major(view.strides, info_.tensors[view.tensor.index()].shape);
   }
 
   const CheckpointInfo& info_;

@@ -14,8 +14,6 @@
 namespace tenplex {
 namespace {
 
-constexpr std::size_t kMaxDepth = 1000;  // Python's own recursion limit: its pickler writes nothing deeper
-
 // Which lists DCP opens: those with a tensor, a dict or such a list in them. Lazily, once per list.
 class OpenLists {
  public:
@@ -91,7 +89,7 @@ class Walk {
 
   Result<void> enter(NodeId node, std::span<const NodeId> items, bool keyed) {
     if (on_path_[node]) return unsupported(fmt::format("'{}' contains itself", name));
-    if (levels.size() >= kMaxDepth) return unsupported(fmt::format("'{:.100}…' is nested too deeply", name));
+    if (levels.size() >= kMaxStateDepth) return unsupported(fmt::format("'{:.100}…' is nested too deeply", name));
     on_path_[node] = true;
     levels.push_back({node, items, keyed, entered_++, 0, name.size()});
     return {};

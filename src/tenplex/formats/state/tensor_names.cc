@@ -10,8 +10,6 @@
 namespace tenplex {
 namespace {
 
-constexpr std::size_t kMaxDepth = 1000;  // as in flatten()
-
 // Walks below one leaf (or from the root) for tensors that flatten() does not reach. Each node is entered once.
 class TensorNamer {
  public:
@@ -60,7 +58,7 @@ class TensorNamer {
       }
       const auto& [target, step] = level.edges[level.next++];
       if (target == kNoNode || seen_[target]) continue;
-      if (levels.size() >= kMaxDepth) return unsupported(fmt::format("'{:.100}…' is nested too deeply", name_));
+      if (levels.size() >= kMaxStateDepth) return unsupported(fmt::format("'{:.100}…' is nested too deeply", name_));
       name_.append(".").append(step);
       open(target, levels);
     }

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "tenplex/formats/state/object_groups.h"
+#include "tenplex/formats/state/row_major.h"
 #include "tenplex/formats/torch/torch_format.h"
 #include "tenplex/formats/torch/torch_pickle_writer.h"
 #include "tenplex/formats/torch/torch_side.h"
@@ -212,14 +213,9 @@ class TorchWriter : public CheckpointWriter {
     return segment;
   }
 
-  // Strides of dimensions of extent 1 say nothing.
   bool is_contiguous(const TorchPickleWriter& pickle, NodeId node) const {
     const TensorView view = state_->view(node);
-    const Dims& shape = tensors_[view.tensor.index()].shape;
-    const Dims expected = row_major_strides(shape);
-    for (int dim = 0; dim < shape.rank(); ++dim)
-      if (shape[dim] != 1 && view.strides[dim] != expected[dim]) return false;
-    return pickle.offset_in_storage(node) == 0;
+    return is_row_major(view.strides, tensors_[view.tensor.index()].shape) && pickle.offset_in_storage(node) == 0;
   }
 
   const Collection* target_ = nullptr;  // outlives the writer, as do its tensors
