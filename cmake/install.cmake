@@ -21,7 +21,7 @@ set_target_properties(libtenplex PROPERTIES OUTPUT_NAME tenplex EXPORT_NAME tenp
 target_sources(libtenplex PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${headers})
 target_compile_features(libtenplex PUBLIC cxx_std_20)
 target_link_libraries(libtenplex PUBLIC fmt::fmt Threads::Threads
-  PRIVATE PkgConfig::xxhash PkgConfig::libdeflate $<LINK_ONLY:yaml-cpp>)
+  PRIVATE PkgConfig::xxhash PkgConfig::libdeflate OpenSSL::Crypto $<LINK_ONLY:yaml-cpp>)
 
 install(TARGETS libtenplex EXPORT tenplexTargets FILE_SET HEADERS ARCHIVE)
 install(TARGETS tenplex RUNTIME)

@@ -29,6 +29,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "model": ("--format", "hf"),
     "file.pt": ("--format", "torch"),
     "dcp": ("--format", "dcp", "--layout", "fsdp", "--to", "fsdp=4"),
+    "megatron-dist": ("--format", "megatron-dist", "--layout", "fsdp", "--to", "fsdp=4"),
 }
 
 

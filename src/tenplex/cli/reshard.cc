@@ -108,7 +108,8 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
   TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));
   TensorList tensors = tensors_of(source);
   TENPLEX_ASSIGN_OR_RETURN(DTypeCounts not_cast, apply_dtype_policy(options.dtype_policy, &tensors));
-  TENPLEX_ASSIGN_OR_RETURN(const CutCollection target, cut(context.files, info, std::move(tensors), options.to));
+  TENPLEX_ASSIGN_OR_RETURN(CutCollection target, cut(context.files, info, std::move(tensors), options.to));
+  if (format->as_stored != nullptr) target.collection = format->as_stored(std::move(target.collection));
   if (format->name == "hf" && target.collection->device_count() > 1)
     return invalid_argument(fmt::format("format 'hf' always holds whole tensors: leave --to {} out", options.to.sizes));
   TENPLEX_TRY(check_target_name(options.target, *format, *target.collection));

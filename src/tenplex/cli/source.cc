@@ -10,6 +10,7 @@
 #include "tenplex/cli/common_options.h"
 #include "tenplex/formats/clipped_reader.h"
 #include "tenplex/formats/safetensors/rank_folder.h"
+#include "tenplex/formats/selected_reader.h"
 #include "tenplex/formats/watched_reader.h"
 #include "tenplex/ptc/local_shapes.h"
 #include "tenplex/ptc/stored_padding.h"
@@ -65,6 +66,16 @@ void add_reading_options(CLI::App& command, SourceOptions& options) {
                   "Sizes of the source's mesh axes, where it does not say how it is cut");
   add_layout_option(command, "--from-layout", options.from.layout,
                     "Layout of the source, where it does not say how it is cut, or holds padding");
+  command
+      .add_option("--only", options.only,
+                  "Leave out what is not named: model (all but optimizer.…) or optimizer, and tensors (no objects)")
+      ->type_name("PART,…")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            const auto selection = parse_selection(text);
+            return selection ? std::string() : selection.error().to_string();
+          },
+          ""));
   add_map_options(command, options.map);
   add_objects_option(command, options.objects_folder);
   add_follow_links_option(command, options.follow_links);
@@ -91,6 +102,10 @@ Result<std::unique_ptr<CheckpointReader>> open_stored(const Context& context, co
     }
   }
   TENPLEX_ASSIGN_OR_RETURN(auto reader, open_checkpoint(context.files, options.path, options.reading()));
+  TENPLEX_ASSIGN_OR_RETURN(const Selection selection, parse_selection(options.only));
+  auto selected = select(std::move(reader), selection).with_context(fmt::format("'{}'", options.path));
+  if (!selected) return std::move(selected).error();
+  reader = std::move(*selected);
   if (!from.layout.empty()) {
     TENPLEX_ASSIGN_OR_RETURN(const Layout layout, load_layout(context.files, from.layout));
     if (tells_padding(layout)) return leave_padding_out(std::move(reader), layout, from.sizes);

@@ -9,6 +9,8 @@
 // Where the source's layout says how many rows of a tensor are data, anything else is read without its padding, and
 // --from then says for which mesh it was padded.
 //
+// --only leaves out what it does not name, before anything else is done with the rest.
+//
 // With --map the checkpoint is read under the names of the map's other side; --from-layout has the names that it is
 // stored under, a layout for the target those that it is read under.
 #pragma once
@@ -27,6 +29,7 @@ struct SourceOptions {
   std::string path;
   LayoutChoice from;  ///< --from-layout, --from
   MapChoice map;      ///< --map, --sizes
+  std::string only;   ///< --only, as parse_selection()
   std::string objects_folder;
   bool follow_links = false;
 
@@ -34,7 +37,7 @@ struct SourceOptions {
   ReadOptions reading() const;
 };
 
-/// Adds --from, --from-layout, --map, --sizes, --objects and --follow-links.
+/// Adds --from, --from-layout, --only, --map, --sizes, --objects and --follow-links.
 void add_reading_options(CLI::App& command, SourceOptions& options);
 
 /// Adds the checkpoint as positional argument `name`, and the reading options.
@@ -49,7 +52,8 @@ enum class FromMeans : unsigned char {
 
 /// Opens the checkpoint. `layout_if_none` is the source's layout where --from-layout is not given; "" = none.
 /// Errors: as open_checkpoint(); invalid_argument if --from is given and the source says how it is cut, unless the
-/// layout tells its padding; if it does not fit the per-rank files; as without_padding() and under_other_names().
+/// layout tells its padding; if it does not fit the per-rank files; as select(), without_padding() and
+/// under_other_names().
 Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options,
                                                       FromMeans from_means, const std::string& layout_if_none = "");
 

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenplex/base/progress.h"
 #include "tenplex/base/result.h"
 #include "tenplex/formats/chunk_table.h"
 #include "tenplex/formats/state/state_graph.h"
@@ -44,7 +45,7 @@ struct ExtraFile {
 };
 
 struct CheckpointInfo {
-  std::string format;               ///< "safetensors", "hf", "torch", "dcp"
+  std::string format;               ///< as in --format
   std::string detail;               ///< one line for people: "torch 2 zip, byteorder little"
   std::vector<TensorInfo> tensors;  ///< in the order of the files; TensorId indexes it
   ChunkTable chunks;
@@ -96,6 +97,13 @@ class CheckpointReader {
   /// Default: nothing is known. Errors: corrupt, naming a file that changed since the checkpoint was opened.
   virtual Result<void> check_unchanged() const { return {}; }
 
+  /// Holds whole files against the checksums that the checkpoint keeps of them, where it keeps any: a phase of
+  /// `progress` that reads all of them. Default: there are none. Errors: corrupt naming the file; io, cancelled.
+  virtual Result<void> check_files(Progress& progress) const {
+    static_cast<void>(progress);
+    return {};
+  }
+
  protected:
   CheckpointReader() = default;
 };
@@ -142,6 +150,8 @@ struct OutputFile {
   /// file is new there or has these bytes already (already_exists otherwise), and synced before the target is
   /// committed. It holds literals and extra files only.
   bool in_objects_folder = false;
+  /// It holds literals only, which are asked for after CheckpointWriter::take_written().
+  bool after_others = false;
 };
 
 struct OutputPlan {
@@ -163,6 +173,9 @@ struct WriteRequest {
   std::int64_t max_file_bytes = 0;         ///< hf: shard size; 0 = the format's default
 };
 
+/// Opens data file number `file` of the plan for reading, once all its bytes are written.
+using OpenWritten = std::function<Result<std::unique_ptr<ByteSource>>(std::int32_t file)>;
+
 class CheckpointWriter {
  public:
   virtual ~CheckpointWriter() = default;
@@ -177,6 +190,14 @@ class CheckpointWriter {
   /// the manifest it is empty. Threads: safe together.
   virtual Result<std::string> literal(std::int32_t file, std::size_t segment,
                                       std::span<const std::uint32_t> crcs) const = 0;
+
+  /// Called once, if a file of the plan is `after_others`, when all the others but the manifest have their bytes.
+  /// Errors: what `open` gave; cancelled.
+  virtual Result<void> take_written(const OpenWritten& open, Progress& progress) {
+    static_cast<void>(open);
+    static_cast<void>(progress);
+    return {};
+  }
 
   /// True if literal() reads `crcs`.
   virtual bool needs_crcs() const { return false; }
@@ -207,6 +228,9 @@ struct Format {
   Result<std::unique_ptr<CheckpointReader>> (*open)(FileSystem& files, const std::string& path,
                                                     const ReadOptions& options);
   std::unique_ptr<CheckpointWriter> (*make_writer)();
+  /// The target with further cuts that the format's own library makes, to be written as it would; null: none. The
+  /// writer takes any target.
+  std::unique_ptr<Collection> (*as_stored)(std::unique_ptr<Collection> target) = nullptr;
 };
 
 /// All formats, in the order in which detection tries them.

@@ -26,6 +26,7 @@ class DerivedReader : public CheckpointReader {
   Result<ChunkLocation> locate(std::size_t index) const override { return stored_->locate(chunks_[index]); }
   Result<std::string> read_extra_file(const ExtraFile& file) const override { return stored_->read_extra_file(file); }
   Result<void> check_unchanged() const override { return stored_->check_unchanged(); }
+  Result<void> check_files(Progress& progress) const override { return stored_->check_files(progress); }
 
  protected:
   /// The chunk of the other checkpoint that chunk `index` is a part of.

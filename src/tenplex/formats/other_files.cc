@@ -53,7 +53,10 @@ bool is_model_file(std::string_view name) {
 bool belongs_to_format(std::string_view format, std::string_view path) {
   if (format == "hf") return is_model_file(path);
   if (path == kManifestName) return true;
-  if (format == "dcp") return path == ".metadata" || path == ".metadata.tmp" || path.ends_with(".distcp");
+  if (format == "megatron-dist" && (path == "metadata.json" || path == "common.pt" || path == "integrity.json"))
+    return true;
+  if (format == "dcp" || format == "megatron-dist")
+    return path == ".metadata" || path == ".metadata.tmp" || path.ends_with(".distcp");
   return path.starts_with("objects/object-") && path.ends_with(".pkl");
 }
 

@@ -19,6 +19,7 @@ class WatchedReader final : public CheckpointReader {
   Result<ChunkLocation> locate(std::size_t index) const override { return reader_->locate(index); }
   Result<std::string> read_extra_file(const ExtraFile& file) const override { return reader_->read_extra_file(file); }
   Result<void> check_unchanged() const override { return files_->check(); }
+  Result<void> check_files(Progress& progress) const override { return reader_->check_files(progress); }
 
  private:
   std::unique_ptr<WatchedFileSystem> files_;

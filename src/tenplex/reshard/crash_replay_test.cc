@@ -41,6 +41,7 @@ const std::vector<Case>& cases() {
       {.name = "HfWithSeveralFiles", .format = "hf", .tree = false, .max_file_bytes = 80},
       {"Torch", "torch"},
       {.name = "Dcp", .format = "dcp", .devices = 2},
+      {.name = "MegatronDist", .format = "megatron-dist", .tree = false, .devices = 2},
   };
   return kCases;
 }
@@ -198,7 +199,7 @@ class CrashReplay : public ::testing::TestWithParam<std::tuple<std::size_t, bool
 };
 
 INSTANTIATE_TEST_SUITE_P(Formats, CrashReplay,
-                         ::testing::Combine(::testing::Range<std::size_t>(0, 6), ::testing::Bool()),
+                         ::testing::Combine(::testing::Range<std::size_t>(0, 7), ::testing::Bool()),
                          [](const auto& which) {
                            return cases()[std::get<0>(which.param)].name +
                                   (std::get<1>(which.param) ? "OverAnOldOne" : "Fresh");

@@ -30,6 +30,7 @@ std::int64_t flat_index(const ReadPlan& plan, const Dims& shape, const Box& box)
 
 Result<std::vector<Digest>> digest_tensors(const CheckpointReader& checkpoint, const DigestOptions& options,
                                            Executor& executor, Progress& progress) {
+  TENPLEX_TRY(checkpoint.check_files(progress));
   TENPLEX_ASSIGN_OR_RETURN(const auto collection, SourceCollection::build(checkpoint.info()));
   const std::span<const TensorInfo> tensors = checkpoint.info().tensors;
   std::vector<Guarded<Digest>> sums(tensors.size());

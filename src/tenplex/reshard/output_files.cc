@@ -270,10 +270,17 @@ Result<void> OutputFiles::write_literals(const CheckpointReader& source, Executo
       static_cast<std::int64_t>(files_.size()),
       [&](std::int64_t i) {
         const auto file = static_cast<std::size_t>(i);
-        if (plan_.files[file].in_objects_folder) return Result<void>();
+        if (plan_.files[file].in_objects_folder || plan_.files[file].after_others) return Result<void>();
         return write_segments(plan_.files[file], static_cast<std::int32_t>(i), *files_[file].sink, source);
       },
       std::move(stop));
+}
+
+Result<void> OutputFiles::write_last_files(const CheckpointReader& source) {
+  for (std::size_t file = 0; file < files_.size(); ++file)
+    if (plan_.files[file].after_others)
+      TENPLEX_TRY(write_segments(plan_.files[file], static_cast<std::int32_t>(file), *files_[file].sink, source));
+  return {};
 }
 
 Result<void> OutputFiles::finish(const CheckpointReader& source, Executor& executor, std::stop_token stop) {

@@ -55,9 +55,11 @@ class OutputFiles {
   /// Writes zeros wherever an array with padding was not written.
   Result<void> write_padding(const OutputArray& array);
 
-  /// Literal and extra segments of all data files, then fsync (if the target's options ask), then the manifest. Errors:
-  /// the writer's; internal if a segment is incomplete; resource_exhausted, io.
+  /// Literal and extra segments of all data files but the last ones, then fsync (if the target's options ask), then the
+  /// manifest. Errors: the writer's; internal if a segment is incomplete; resource_exhausted, io.
   Result<void> write_literals(const CheckpointReader& source, Executor& executor, std::stop_token stop);
+  /// Between the two: files with OutputFile::after_others, after the writer's take_written().
+  Result<void> write_last_files(const CheckpointReader& source);
   Result<void> finish(const CheckpointReader& source, Executor& executor, std::stop_token stop);
 
   std::int64_t bytes_written() const { return bytes_written_; }

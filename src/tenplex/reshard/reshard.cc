@@ -117,6 +117,19 @@ Result<void> move_all(const RoundContext& context, ReshardReport* report) {
   return {};
 }
 
+/// Files that say something of all others, such as their checksums.
+Result<void> write_last_files(const CheckpointReader& source, const OutputPlan& plan, CheckpointWriter& writer,
+                              FileSystem& files, const std::string& folder, OutputFiles& output, Progress& progress) {
+  const auto is_last = [](const OutputFile& file) { return file.after_others; };
+  if (std::none_of(plan.files.begin(), plan.files.end(), is_last)) return {};
+  const auto open = [&](std::int32_t file) {
+    return files.open(fmt::format("{}/{}", folder, plan.files[static_cast<std::size_t>(file)].path));
+  };
+  progress.start_phase("sums", output.bytes_written());
+  TENPLEX_TRY(writer.take_written(open, progress));
+  return output.write_last_files(source);
+}
+
 Result<void> verify_target(const CheckpointReader& source, const std::string& path, const ReshardOptions& options,
                            Executor& executor, Progress& progress) {
   TENPLEX_ASSIGN_OR_RETURN(const auto written, options.reopen(path));
@@ -159,6 +172,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
   report.tensors = static_cast<std::int64_t>(source.info().tensors.size());
   report.bytes_needed = total_bytes(source.info().tensors);
 
+  TENPLEX_TRY(source.check_files(progress));
   TENPLEX_ASSIGN_OR_RETURN(const auto commit,
                            AtomicTarget::begin(files, path, {plan.single_file, options.overwrite, options.sync}));
   TENPLEX_TRY(check_space(files, plan, path, request.objects_folder));
@@ -186,6 +200,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
 
   progress.start_phase("sync", 0);
   TENPLEX_TRY(output->write_literals(source, executor, progress.stop()));
+  TENPLEX_TRY(write_last_files(source, plan, writer, files, commit->partial_path(), *output, progress));
   TENPLEX_TRY(output->finish(source, executor, progress.stop()));
   report.bytes_written = output->bytes_written();
   report.files_written = output->file_count();

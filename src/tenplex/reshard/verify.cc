@@ -227,6 +227,8 @@ Result<VerifyReport> verify(const CheckpointReader& first, const CheckpointReade
   const bool has_copies = a.collection->has_copies() || b.collection->has_copies();
   TENPLEX_ASSIGN_OR_RETURN(const auto slots,
                            Slots::allocate(budget, {executor.thread_count(), options.cast, has_copies}));
+  TENPLEX_TRY(first.check_files(progress));
+  TENPLEX_TRY(second.check_files(progress));
   VerifyReport report;
   Comparison comparison(a, b, *slots, options);
   comparison.match(&report);

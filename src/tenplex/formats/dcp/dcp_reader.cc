@@ -15,6 +15,7 @@
 #include "tenplex/base/freed_memory.h"
 #include "tenplex/formats/dcp/catalog.h"
 #include "tenplex/formats/dcp/dcp_format.h"
+#include "tenplex/formats/dcp/folder.h"
 #include "tenplex/formats/dcp/item_locator.h"
 #include "tenplex/formats/dcp/metadata.h"
 #include "tenplex/formats/dcp/side_file.h"
@@ -43,6 +44,14 @@ Error explain_missing_metadata(FileSystem& files, const std::string& folder) {
   return corrupt("incomplete: no .metadata, the save did not finish");
 }
 
+/// Megatron-Core writes metadata.json last; without it, its folders look like any other.
+Result<void> check_no_unfinished_save(const MetadataTables& tables) {
+  for (const ByteRecord& object : tables.byte_items)
+    if (tables.text(object.name) == "common_state/shard_0_1")
+      return corrupt("incomplete: it is of Megatron-Core and has no metadata.json, the save did not finish");
+  return {};
+}
+
 /// Takes entries out of the tables that are only second names of others.
 void drop_repeated(const std::vector<std::string>& repeated, MetadataTables* tables) {
   if (repeated.empty()) return;
@@ -54,8 +63,12 @@ void drop_repeated(const std::vector<std::string>& repeated, MetadataTables* tab
 
 class DcpReader final : public CheckpointReader {
  public:
-  DcpReader(FileSystem& files, std::string folder, const ReadOptions& options)
-      : files_(files), folder_(std::move(folder)), options_(options), pool_(files, folder_, options.follow_links) {}
+  DcpReader(FileSystem& files, std::string folder, const ReadOptions& options, ReadDialect dialect)
+      : files_(files),
+        folder_(std::move(folder)),
+        options_(options),
+        dialect_(std::move(dialect)),
+        pool_(files, folder_, options.follow_links) {}
 
   Result<void> load();
 
@@ -82,10 +95,13 @@ class DcpReader final : public CheckpointReader {
 
  private:
   Result<void> load_side_file(const ByteSource& metadata);
+  Result<MetadataTables> load_tables(const ByteSource& source);
+  Result<std::optional<ItemRange>> add_common_file(Catalog* catalog);
 
   FileSystem& files_;
   std::string folder_;
   ReadOptions options_;
+  ReadDialect dialect_;
   FilePool pool_;
   CheckpointInfo info_;
   std::vector<std::int64_t> lengths_;                     // of the items of chunks
@@ -123,29 +139,44 @@ Result<void> DcpReader::load_side_file(const ByteSource& metadata) {
   if (needs_state && side->side.state_json.empty())
     return corrupt("tenplex.json: names, views or nodes are said to be shared, but there is no state");
   side_ = std::move(*side);
-  info_.metadata = side_.metadata;
+  info_.metadata.insert(info_.metadata.end(), side_.metadata.begin(), side_.metadata.end());
   if (side_.layout != LayoutNote{}) info_.layout = side_.layout;
   info_.extra_files = side_.side.extra_files;
   return {};
+}
+
+Result<MetadataTables> DcpReader::load_tables(const ByteSource& source) {
+  TENPLEX_ASSIGN_OR_RETURN(MetadataTables tables, read_metadata(source, options_.max_metadata_bytes));
+  if (dialect_.check) TENPLEX_TRY(dialect_.check(tables));
+  return tables;
+}
+
+Result<std::optional<ItemRange>> DcpReader::add_common_file(Catalog* catalog) {
+  if (dialect_.common_file.empty()) return std::optional<ItemRange>();
+  TENPLEX_ASSIGN_OR_RETURN(const std::int32_t file, pool_.add(dialect_.common_file));
+  catalog->files.push_back(dialect_.common_file);
+  return std::optional(ItemRange{file, 0, pool_[static_cast<std::size_t>(file)].size()});
 }
 
 Result<void> DcpReader::load() {
   auto source = open_member(files_, folder_, std::string(kMetadataName), options_.follow_links);
   if (!source && source.error().code() == ErrorCode::kNotFound) return explain_missing_metadata(files_, folder_);
   if (!source) return std::move(source).error();
-  auto tables = read_metadata(**source, options_.max_metadata_bytes).with_context(std::string(kMetadataName));
+  auto tables = load_tables(**source).with_context(std::string(kMetadataName));
   if (!tables) return std::move(tables).error();
   info_.problems = tables->problems;
+  info_.metadata = dialect_.metadata;
   TENPLEX_TRY(load_side_file(**source));
   drop_repeated(side_.repeated, &*tables);
   auto catalog = build_catalog(*tables, pool_).with_context(std::string(kMetadataName));
   if (!catalog) return std::move(catalog).error();
   tables->forget_chunks();
-  info_.format = "dcp";
-  info_.detail = fmt::format("PyTorch Distributed Checkpoint{}{}, {}", tables->version.empty() ? "" : " ",
-                             tables->version, counted(catalog->files.size(), "data file"));
+  info_.format = dialect_.format;
+  info_.detail = fmt::format("{}{}{}, {}", dialect_.title, tables->version.empty() ? "" : " ", tables->version,
+                             counted(catalog->files.size(), "data file"));
   info_.device_count = std::max(side_.device_count, catalog->device_count);
-  StateInput input{*tables, *catalog, pool_, side_, options_.max_metadata_bytes};
+  TENPLEX_ASSIGN_OR_RETURN(const std::optional<ItemRange> common, add_common_file(&*catalog));
+  StateInput input{*tables, *catalog, pool_, side_, dialect_, common, options_.max_metadata_bytes};
   TENPLEX_ASSIGN_OR_RETURN(BuiltState built, build_state(input));
   info_.state = std::move(built.graph);
   tables = MetadataTables{};
@@ -154,7 +185,9 @@ Result<void> DcpReader::load() {
   info_.chunks = std::move(catalog->chunks);
   info_.files = std::move(catalog->files);
   lengths_ = std::move(catalog->lengths);
-  note_other_files(files_, folder_, {std::string(kMetadataName), std::string(kManifestName)}, &info_);
+  std::vector<std::string> own_files = dialect_.own_files;
+  own_files.insert(own_files.end(), {std::string(kMetadataName), std::string(kManifestName)});
+  note_other_files(files_, folder_, own_files, &info_);
   for (auto& inner : built.inner) {
     inner_.emplace(info_.chunks.size(), inner.location);
     info_.tensors.push_back(std::move(inner.tensor));
@@ -168,13 +201,21 @@ Result<void> DcpReader::load() {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<CheckpointReader>> open_folder(FileSystem& files, const std::string& path,
+                                                      const ReadOptions& options, ReadDialect dialect) {
+  auto reader = std::make_unique<DcpReader>(files, path, options, std::move(dialect));
+  if (auto loaded = reader->load(); !loaded) return std::move(loaded).error().with_context(fmt::format("'{}'", path));
+  return Result<std::unique_ptr<CheckpointReader>>(std::move(reader));
+}
+
 }  // namespace dcp
 
 Result<std::unique_ptr<CheckpointReader>> open_dcp(FileSystem& files, const std::string& path,
                                                    const ReadOptions& options) {
-  auto reader = std::make_unique<dcp::DcpReader>(files, path, options);
-  if (auto loaded = reader->load(); !loaded) return std::move(loaded).error().with_context(fmt::format("'{}'", path));
-  return Result<std::unique_ptr<CheckpointReader>>(std::move(reader));
+  dcp::ReadDialect dialect;
+  dialect.check = &dcp::check_no_unfinished_save;
+  return dcp::open_folder(files, path, options, std::move(dialect));
 }
 
 }  // namespace tenplex

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "tenplex/formats/dcp/dcp_format.h"
+#include "tenplex/formats/dcp/folder.h"
 #include "tenplex/formats/dcp/item_layout.h"
 #include "tenplex/formats/dcp/metadata_writer.h"
 #include "tenplex/formats/dcp/output_builder.h"
@@ -34,6 +35,7 @@ constexpr std::int64_t kLiteralBytes = 256 << 10;  // a literal ends after the f
 
 class DcpWriter final : public CheckpointWriter {
  public:
+  explicit DcpWriter(FolderContents contents) : contents_(std::move(contents)) {}
   Result<OutputPlan> prepare(const WriteRequest& request) override;
   Result<std::string> literal(std::int32_t file, std::size_t segment,
                               std::span<const std::uint32_t> crcs) const override;
@@ -66,16 +68,19 @@ class DcpWriter final : public CheckpointWriter {
   Result<SharedKind> add_kind(std::uint32_t item);
   Result<OutputFile> lay_out_file(std::size_t file);
   Result<Segment> data_segment(std::uint32_t item, std::size_t number);
+  Result<ItemLayouts::Object> object_of(std::uint32_t item) const;
   struct ArchivePart {
     std::string bytes;
     bool is_last = false;
   };
   Result<ArchivePart> make_part(std::uint32_t item, std::uint32_t part, std::span<const std::uint32_t> data_crcs) const;
   Result<std::string> make_literal(std::size_t file, std::size_t segment, std::span<const std::uint32_t> crcs) const;
+  Result<void> describe_tree(const CheckpointInfo& source, SideFile* side) const;
+  void describe_contents(SideFile* side);
   Result<void> add_side_files(const WriteRequest& request, OutputPlan* plan);
   OutputFile manifest() const;
 
-  const StateGraph* graph_ = nullptr;
+  FolderContents contents_;
   std::span<const TensorInfo> tensors_;
   std::unique_ptr<ItemLayouts> layouts_;
   Output output_;
@@ -94,12 +99,18 @@ DcpWriter::SharedKind DcpWriter::make_kind(ZipLayout zip) {
   return std::make_shared<const Kind>(Kind{std::move(zip), std::move(head)});
 }
 
+Result<ItemLayouts::Object> DcpWriter::object_of(std::uint32_t item) const {
+  const std::uint32_t leaf = output_.leaf_of_item[item];
+  const bool listed = leaf < output_.items.listed;
+  return layouts_->object(output_.nodes[leaf], listed ? kArchiveFolder : contents_.own_file->top_folder);
+}
+
 // The archive around an item's data.
 Result<DcpWriter::SharedKind> DcpWriter::kind_of(std::uint32_t item) const {
   if (kind_of_item_[item] != kNoKind) return SharedKind(kinds_[kind_of_item_[item]]);
   const OutputLeaf& leaf = leaf_of(item);
   if (!leaf.is_tensor) {
-    TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
+    TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, object_of(item));
     return std::make_shared<const Kind>(Kind{std::move(object.zip), {}});
   }
   SubTensor scratch;
@@ -134,7 +145,7 @@ Result<Segment> DcpWriter::data_segment(std::uint32_t item, std::size_t number) 
     segment.piece = output_.items.items[item].piece;
     return segment;
   }
-  TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
+  TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, object_of(item));
   segment.kind = Segment::Kind::kStorage;
   segment.tensor = object.storages[number].front().tensor;
   segment.shard = static_cast<std::int64_t>(storages_.size());
@@ -144,7 +155,7 @@ Result<Segment> DcpWriter::data_segment(std::uint32_t item, std::size_t number) 
 
 Result<OutputFile> DcpWriter::lay_out_file(std::size_t file) {
   OutputFile out;
-  out.path = output_.items.files[file];
+  out.path = output_.files[file].path;
   std::vector<Start>& starts = starts_[file];
   const std::vector<std::uint32_t>& items = output_.files[file].items;
   out.segments.reserve(2 * items.size() + 1);  // of a tensor: what leads up to its data, and that
@@ -182,7 +193,7 @@ Result<DcpWriter::ArchivePart> DcpWriter::make_part(std::uint32_t item, std::uin
     TENPLEX_ASSIGN_OR_RETURN(const SharedKind kind, kind_of(item));
     return ArchivePart{part == 0 ? kind->head : kind->zip.literal(part, data_crcs), part + 1 == kind->zip.part_count()};
   }
-  TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
+  TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, object_of(item));
   ZipLayout& zip = object.zip;
   return ArchivePart{part == 0 ? zip.first_literal(zip.take_pickle()) : zip.literal(part, data_crcs),
                      part + 1 == zip.part_count()};
@@ -224,18 +235,12 @@ OutputFile DcpWriter::manifest() const {
   return out;
 }
 
-// tenplex.json, where there is something to say, and the files that belong to the checkpoint.
-Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* plan) {
-  const CheckpointInfo& source = *request.source;
-  SideFile side;
-  side.of = metadata_->checksum();
-  side.device_count = request.target->device_count();
-  side.layout = request.layout;
+// What the names do not say of the tree.
+Result<void> DcpWriter::describe_tree(const CheckpointInfo& source, SideFile* side_file) const {
+  SideFile& side = *side_file;
   for (const auto& entry : source.metadata) {
     if (!entry.first.starts_with(kDcpKeys)) side.metadata.push_back(entry);
   }
-  side.side.extra_files = source.extra_files;
-  if (source.state.root == kNoNode) side.side.aliases = alias_names(*request.target, output_.stored_as);
   const LeafList& leaves = output_.items.tree;
   side.inner_views = shared_inner_views(source, leaves);
   side.shared_nodes = find_shared_nodes(source.state, leaves);
@@ -247,6 +252,29 @@ Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* 
     for (std::size_t i = 0; i < state.objects.size(); ++i) {
       side.pickles.emplace_back(state.objects[i].path, std::move(state.pickles[i]));
     }
+  }
+  return {};
+}
+
+void DcpWriter::describe_contents(SideFile* side) {
+  side->metadata = std::move(contents_.metadata);
+  side->side.state_json = std::move(contents_.state_json);
+  side->pickles = std::move(contents_.pickles);
+}
+
+// tenplex.json, where there is something to say, and the files that belong to the checkpoint.
+Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* plan) {
+  const CheckpointInfo& source = *request.source;
+  SideFile side;
+  side.of = metadata_->checksum();
+  side.device_count = request.target->device_count();
+  side.layout = request.layout;
+  side.side.extra_files = source.extra_files;
+  if (source.state.root == kNoNode) side.side.aliases = alias_names(*request.target, output_.stored_as);
+  if (contents_.graph != nullptr) {
+    describe_contents(&side);
+  } else {
+    TENPLEX_TRY(describe_tree(source, &side));
   }
   for (std::size_t i = 0; i < source.extra_files.size(); ++i) {
     OutputFile extra;
@@ -269,10 +297,10 @@ Result<void> DcpWriter::add_side_files(const WriteRequest& request, OutputPlan* 
 }
 
 Result<OutputPlan> DcpWriter::prepare(const WriteRequest& request) {
-  graph_ = &request.source->state;
+  const StateGraph& graph = contents_.graph != nullptr ? *contents_.graph : request.source->state;
   tensors_ = request.target->tensors();
-  layouts_ = std::make_unique<ItemLayouts>(*graph_, tensors_);
-  TENPLEX_ASSIGN_OR_RETURN(output_, build_output(request, *layouts_));
+  layouts_ = std::make_unique<ItemLayouts>(graph, tensors_);
+  TENPLEX_ASSIGN_OR_RETURN(output_, build_output(request, *layouts_, contents_));
   metadata_ = std::make_unique<MetadataWriter>(output_.items);
   starts_.resize(output_.files.size());
   kind_of_item_.assign(output_.items.items.size(), kNoKind);
@@ -295,8 +323,13 @@ Result<std::string> DcpWriter::literal(std::int32_t file, std::size_t segment,
 }
 
 }  // namespace
+
+std::unique_ptr<CheckpointWriter> make_folder_writer(FolderContents contents) {
+  return std::make_unique<DcpWriter>(std::move(contents));
+}
+
 }  // namespace dcp
 
-std::unique_ptr<CheckpointWriter> make_dcp_writer() { return std::make_unique<dcp::DcpWriter>(); }
+std::unique_ptr<CheckpointWriter> make_dcp_writer() { return dcp::make_folder_writer({}); }
 
 }  // namespace tenplex

@@ -21,10 +21,10 @@ Result<std::int64_t> ItemLayouts::tensor_length(DType dtype, const Dims& shape) 
   return sizes.before + sizes.data + sizes.after;
 }
 
-Result<ItemLayouts::Object> ItemLayouts::object(NodeId node) const {
+Result<ItemLayouts::Object> ItemLayouts::object(NodeId node, std::string_view top_folder) const {
   TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(graph_, node, tensors_));
   TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
-  Object object{ZipLayout("archive"), {}};
+  Object object{ZipLayout(top_folder), {}};
   object.zip.begin(std::move(bytes));
   for (const OutputStorage& storage : pickle.storages()) {
     object.zip.add_data(storage.size_bytes);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "tenplex/base/result.h"
@@ -17,6 +18,9 @@
 #include "tenplex/ptc/tensor.h"
 
 namespace tenplex::dcp {
+
+/// Top folder of the archives of items.
+inline constexpr std::string_view kArchiveFolder = "archive";
 
 class ItemLayouts {
  public:
@@ -34,7 +38,7 @@ class ItemLayouts {
   Result<std::int64_t> tensor_length(DType dtype, const Dims& shape) const;
 
   /// Errors: unsupported for what no pickle can express.
-  Result<Object> object(NodeId node) const;
+  Result<Object> object(NodeId node, std::string_view top_folder = kArchiveFolder) const;
 
   /// Tensor and storage nodes that the given nodes lead to; kNoNode is passed over.
   std::vector<NodeId> tensors_inside(std::span<const NodeId> nodes) const;

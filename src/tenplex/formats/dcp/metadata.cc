@@ -172,6 +172,18 @@ Result<void> Joiner::join_items(NodeId storage_data) {
   return check_all_joined();
 }
 
+// What Megatron-Core wrote before 0.14: {name: {"nd_reformulated_orig_global_shape": …}}.
+std::string find_reformulated(const PickleDocument& document, NodeId mcore_data) {
+  if (document.kind(mcore_data) != NodeKind::kDict) return {};
+  const std::span<const NodeId> pairs = document.children(mcore_data);
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    if (is_token(pairs[i + 1]) || document.kind(pairs[i + 1]) != NodeKind::kDict) continue;
+    if (document.find(pairs[i + 1], "nd_reformulated_orig_global_shape") == kNoNode) continue;
+    return std::string(document.text(pairs[i]).value_or("?"));
+  }
+  return {};
+}
+
 Result<void> join(MetadataHooks& hooks, MetadataTables* tables) {
   const NodeId root = tables->document.root();
   if (tables->document.kind(root) != NodeKind::kObject) {
@@ -188,6 +200,7 @@ Result<void> join(MetadataHooks& hooks, MetadataTables* tables) {
   TENPLEX_TRY(joiner.join_items(storage_data));
   tables->paths.load(tables->document, tables->document.find(state, "planner_data"));
   if (const auto version = tables->document.text(tables->document.find(state, "version"))) tables->version = *version;
+  tables->reformulated = find_reformulated(tables->document, tables->document.find(state, "mcore_data"));
   tables->document.graph() = StateGraph();  // what it held is in the tables
   return {};
 }

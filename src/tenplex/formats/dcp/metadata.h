@@ -8,6 +8,7 @@
 //   state_dict_metadata ─► tensors (name, dtype, shape, a run of chunks), byte_items
 //   storage_data        ─► items (file, offset, length), joined to their chunk or byte item
 //   planner_data        ─► paths
+//   all_local_plans     ─► passed over: what Megatron-Core keeps there repeats the rest
 //
 // Of the document, only the atoms stay.
 //
@@ -68,7 +69,9 @@ struct MetadataTables {
   std::vector<ByteRecord> byte_items;
   PagedList<ItemRecord> items;
   PlannedPaths paths;
-  std::string version;                ///< of DCP, empty where the file does not say
+  std::string version;  ///< of DCP, empty where the file does not say
+  /// The first tensor that Megatron-Core (before 0.14) stored as pieces of a flat array in another shape; else empty.
+  std::string reformulated;
   std::vector<std::string> problems;  ///< odd but readable
 
   /// Drops the chunks and items, once they are in a catalog.

@@ -78,6 +78,10 @@ Result<PickleReplacement> MetadataHooks::constant(const Document& document, cons
   return make_token(TokenKind::kConstant, place->second);
 }
 
+Result<PickleReplacement> MetadataHooks::passed_over(const Document&, const ObjectParts&) {
+  return make_token(TokenKind::kConstant, 0);
+}
+
 Result<PickleReplacement> MetadataHooks::chunk(const Document& document, const ObjectParts& object) {
   ChunkRecord record;
   TENPLEX_ASSIGN_OR_RETURN(record.offsets,
@@ -217,6 +221,9 @@ std::vector<PickleHook> MetadataHooks::make() {
     hooks.push_back({metadata, "BytesStorageMetadata", When::kCall,
                      [](const Document&, const ObjectParts&) { return make_token(TokenKind::kBytes, 0); }});
   }
+  // Plans that Megatron-Core keeps for its next save: as many objects as there are chunks, and nothing new in them.
+  for (const char* name : {"SavePlan", "WriteItem", "TensorWriteData"})
+    add("torch.distributed.checkpoint.planner", name, When::kState, &MetadataHooks::passed_over);
   const char* sharded = "torch.distributed._shard.sharded_tensor.metadata";
   add(sharded, "TensorProperties", When::kState, &MetadataHooks::tensor_properties);
   add(sharded, "MEM_FORMAT_ENCODING", When::kCall, &MetadataHooks::constant);

@@ -82,6 +82,7 @@ class MetadataHooks {
   using Document = PickleDocument;
   Result<PickleReplacement> size(const Document& document, const ObjectParts& object);
   Result<PickleReplacement> constant(const Document& document, const ObjectParts& object);
+  Result<PickleReplacement> passed_over(const Document& document, const ObjectParts& object);
   Result<PickleReplacement> chunk(const Document& document, const ObjectParts& object);
   Result<PickleReplacement> tensor_properties(const Document& document, const ObjectParts& object);
   Result<PickleReplacement> tensor(const Document& document, const ObjectParts& object);

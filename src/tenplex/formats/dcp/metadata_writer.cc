@@ -68,12 +68,13 @@ void write_storage_meta(PickleWriter& out) {
 
 MetadataWriter::MetadataWriter(const OutputItems& items) : items_(items) {
   first_unit_.push_back(0);
-  for (const OutputLeaf& leaf : items.leaves) first_unit_.push_back(first_unit_.back() + leaf.item_count);
+  for (std::size_t leaf = 0; leaf < items.listed; ++leaf)
+    first_unit_.push_back(first_unit_.back() + items.leaves[leaf].item_count);
   opening_ = make_opening();
   parts_.push_back({Section::kOpening, 0, 0, static_cast<std::int64_t>(opening_.size()), {}});
   hasher_.add_raw(as_bytes(opening_));
   lay_out(Section::kTensors, first_unit_.back());
-  lay_out(Section::kPaths, static_cast<std::int64_t>(items.leaves.size()));
+  lay_out(Section::kPaths, items.has_paths ? static_cast<std::int64_t>(items.listed) : 0);
   lay_out(Section::kStorage, first_unit_.back());
   lay_out(Section::kClosing, 1);
 }
@@ -174,7 +175,7 @@ MetadataWriter::Position MetadataWriter::position(std::int64_t unit) const {
 }
 
 void MetadataWriter::write_unit(PickleWriter& out, Section section, std::int64_t unit, SubTensor* scratch) const {
-  const bool any = !items_.leaves.empty();
+  const bool any = items_.listed > 0;
   switch (section) {
     case Section::kOpening:
       break;
@@ -185,9 +186,10 @@ void MetadataWriter::write_unit(PickleWriter& out, Section section, std::int64_t
       if (unit == 0) {
         out.set_item();  // state_dict_metadata into the fields
         out.text_once("planner_data");
-        out.empty_dict();
+        if (!items_.has_paths) out.none();
+        if (items_.has_paths) out.empty_dict();
       }
-      if (any) write_path_unit(out, static_cast<std::size_t>(unit));
+      if (any && items_.has_paths) write_path_unit(out, static_cast<std::size_t>(unit));
       break;
     case Section::kStorage:
       if (unit == 0) {

@@ -17,17 +17,20 @@ namespace tenplex::dcp {
 namespace {
 
 constexpr std::int64_t kNotWritten = -1;
+constexpr std::int32_t kOwnFile = -1;  // as OutputItem::file, until files are numbered
 
 class OutputBuilder {
  public:
-  OutputBuilder(const WriteRequest& request, const ItemLayouts& layouts)
-      : request_(request), target_(*request.target), layouts_(layouts) {
+  OutputBuilder(const WriteRequest& request, const ItemLayouts& layouts, const FolderContents& contents)
+      : request_(request), target_(*request.target), layouts_(layouts), contents_(contents) {
     output_.items.target = request.target;
   }
   Result<Output> run();
 
  private:
   Result<void> find_leaves();
+  void take_contents();
+  void add_tensor_leaf(TensorId tensor);
   void add_leaf(const OutputLeaf& leaf, NodeId node);
   Result<void> add_byte_item(OutputLeaf* leaf, std::uint32_t number);
   Result<void> add_tensor(OutputLeaf* leaf, std::uint32_t number);
@@ -43,6 +46,7 @@ class OutputBuilder {
   const WriteRequest& request_;
   const Collection& target_;
   const ItemLayouts& layouts_;
+  const FolderContents& contents_;
   Output output_;
   std::vector<std::int64_t> device_bytes_;
   std::vector<std::int64_t> dims_;  // boxes of one tensor
@@ -83,14 +87,31 @@ Result<void> OutputBuilder::find_leaves() {
     for (const NodeId node : layouts_.tensors_inside(output_.nodes)) named[graph.view(node).tensor.index()] = true;
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (named[i]) continue;
-    OutputLeaf out;
-    out.is_tensor = true;
-    out.tensor = TensorId(i);
-    out.name_of = TensorId(i);
-    add_leaf(out, kNoNode);
+    if (!named[i]) add_tensor_leaf(TensorId(i));
   }
+  output_.items.listed = output_.items.leaves.size();
   return {};
+}
+
+void OutputBuilder::add_tensor_leaf(TensorId tensor) {
+  OutputLeaf out;
+  out.is_tensor = true;
+  out.tensor = tensor;
+  out.name_of = tensor;
+  add_leaf(out, kNoNode);
+}
+
+void OutputBuilder::take_contents() {
+  OutputItems& items = output_.items;
+  items.has_paths = false;
+  for (const NamedObject& object : contents_.objects) {
+    items.object_names.push_back(object.name);
+    owners_[object.name] = object.owner;
+    add_leaf({}, object.node);
+  }
+  for (const TensorId tensor : contents_.tensors) add_tensor_leaf(tensor);
+  items.listed = items.leaves.size();
+  if (contents_.own_file) add_leaf({}, contents_.own_file->node);
 }
 
 DeviceId OutputBuilder::owner_of(const std::string& name) const {
@@ -104,16 +125,19 @@ std::int32_t OutputBuilder::lightest(const std::vector<DeviceId>& devices) const
 }
 
 void OutputBuilder::add_item(std::uint32_t leaf, OutputItem item, std::int64_t bytes) {
-  device_bytes_[static_cast<std::size_t>(item.file)] += bytes;
+  if (item.file != kOwnFile) device_bytes_[static_cast<std::size_t>(item.file)] += bytes;
   output_.items.items.push_back(item);
   output_.leaf_of_item.push_back(leaf);
 }
 
 Result<void> OutputBuilder::add_byte_item(OutputLeaf* leaf, std::uint32_t number) {
   OutputItem item;
-  TENPLEX_ASSIGN_OR_RETURN(const ItemLayouts::Object object, layouts_.object(output_.nodes[number]));
+  const bool listed = number < output_.items.listed;
+  TENPLEX_ASSIGN_OR_RETURN(
+      const ItemLayouts::Object object,
+      layouts_.object(output_.nodes[number], listed ? kArchiveFolder : contents_.own_file->top_folder));
   item.length = object.zip.size_bytes();
-  item.file = owner_of(output_.items.name(number)).value();
+  item.file = listed ? owner_of(output_.items.name(number)).value() : kOwnFile;
   leaf->first_item = static_cast<std::uint32_t>(output_.items.items.size());
   leaf->item_count = 1;
   add_item(number, item, item.length);
@@ -190,7 +214,9 @@ Result<void> OutputBuilder::place_items() {
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     if (leaves[i].is_tensor) continue;
     if (auto added = add_byte_item(&leaves[i], i); !added) {
-      return std::move(added).error().with_context(fmt::format("object '{}'", output_.items.name(i)));
+      const bool listed = i < output_.items.listed;
+      return std::move(added).error().with_context(
+          fmt::format("object '{}'", listed ? output_.items.name(i) : contents_.own_file->path));
     }
   }
   // Those that others are stored as come first.
@@ -234,10 +260,15 @@ void OutputBuilder::number_files() {
     file_of[device] = static_cast<std::int32_t>(output_.items.files.size());
     output_.items.files.push_back(fmt::format("__{}_0.distcp", device));
   }
-  output_.files.resize(output_.items.files.size());
+  for (const std::string& path : output_.items.files) output_.files.push_back({path, {}});
   end.resize(output_.items.files.size(), 0);
   for (std::uint32_t i = 0; i < output_.items.items.size(); ++i) {
     OutputItem& item = output_.items.items[i];
+    if (item.file == kOwnFile) {
+      item.file = static_cast<std::int32_t>(output_.files.size());
+      output_.files.push_back({contents_.own_file->path, {i}});
+      continue;
+    }
     item.file = file_of[static_cast<std::size_t>(item.file)];
     item.offset = end[static_cast<std::size_t>(item.file)];
     end[static_cast<std::size_t>(item.file)] += item.length;
@@ -248,7 +279,11 @@ void OutputBuilder::number_files() {
 Result<Output> OutputBuilder::run() {
   device_bytes_.assign(static_cast<std::size_t>(std::max(target_.device_count(), 1)), 0);
   for (const ObjectInfo& object : target_.objects()) owners_.emplace(object.name, object.owner);
-  TENPLEX_TRY(find_leaves());
+  if (contents_.graph != nullptr) {
+    take_contents();
+  } else {
+    TENPLEX_TRY(find_leaves());
+  }
   TENPLEX_TRY(place_items());
   if (output_.items.items.size() > std::numeric_limits<std::uint32_t>::max()) {
     return unsupported("more than 2^32 chunks");
@@ -259,8 +294,8 @@ Result<Output> OutputBuilder::run() {
 
 }  // namespace
 
-Result<Output> build_output(const WriteRequest& request, const ItemLayouts& layouts) {
-  return OutputBuilder(request, layouts).run();
+Result<Output> build_output(const WriteRequest& request, const ItemLayouts& layouts, const FolderContents& contents) {
+  return OutputBuilder(request, layouts, contents).run();
 }
 
 }  // namespace tenplex::dcp

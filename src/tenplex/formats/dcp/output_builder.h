@@ -16,6 +16,7 @@
 
 #include "tenplex/base/result.h"
 #include "tenplex/formats/checkpoint.h"
+#include "tenplex/formats/dcp/folder_contents.h"
 #include "tenplex/formats/dcp/item_layout.h"
 #include "tenplex/formats/dcp/output_items.h"
 
@@ -23,12 +24,13 @@ namespace tenplex::dcp {
 
 /// A data file in the order of its bytes.
 struct FileOrder {
+  std::string path;
   std::vector<std::uint32_t> items;  ///< in OutputItems::items
 };
 
 struct Output {
   OutputItems items;
-  std::vector<FileOrder> files;             ///< as items.files
+  std::vector<FileOrder> files;             ///< those of items.files, then that of an object of its own
   std::vector<std::uint32_t> leaf_of_item;  ///< the first leaf that has it
   std::vector<NodeId> nodes;                ///< one per leaf: what a byte item holds; kNoNode for tensors
   std::vector<TensorId> stored_as;          ///< as OutputPlan::stored_as
@@ -37,6 +39,7 @@ struct Output {
 /// Lays out all items with their offsets and lengths.
 /// Errors: unsupported naming the leaf that DCP cannot hold; invalid_argument if the target's shards of a tensor
 /// overlap or leave something out.
-Result<Output> build_output(const WriteRequest& request, const ItemLayouts& layouts);
+/// `contents` is what to store if it has a graph; else the source's state is.
+Result<Output> build_output(const WriteRequest& request, const ItemLayouts& layouts, const FolderContents& contents);
 
 }  // namespace tenplex::dcp

@@ -42,14 +42,20 @@ struct OutputItem {
 };
 
 struct OutputItems {
-  std::vector<std::string> files;  ///< relative paths
+  std::vector<std::string> files;  ///< data files, relative paths
   LeafList tree;                   ///< of the source's state; empty where it has none
-  std::vector<OutputLeaf> leaves;  ///< those of the tree, as numbered there, then tensors that it does not have
+  /// Those of the tree, as numbered there, then the named objects, then tensors that the tree does not have.
+  std::vector<OutputLeaf> leaves;
+  std::vector<std::string> object_names;  ///< of the named objects
+  std::size_t listed = 0;                 ///< leaves that .metadata names; one after them is a file of its own
+  bool has_paths = true;                  ///< names are ways in a tree; else .metadata has no planner_data
   std::vector<OutputItem> items;
   const Collection* target = nullptr;
 
   std::string name(std::size_t leaf) const {
-    return leaf < tree.size() ? tree.name(leaf) : target->tensors()[leaves[leaf].name_of.index()].name;
+    if (leaf < tree.size()) return tree.name(leaf);
+    if (!leaves[leaf].is_tensor) return object_names[leaf - tree.size()];
+    return target->tensors()[leaves[leaf].name_of.index()].name;
   }
 
   /// Empty: the name itself is the only step.

@@ -31,6 +31,7 @@ class StateBuilder {
       : in_(input),
         tables_(input.tables),
         has_skeleton_(!input.side.side.state_json.empty()),
+        has_whole_tree_(has_skeleton_ && !input.dialect.common_key.empty()),
         unflattener_(built_.graph, tables_.tensors.size() + tables_.byte_items.size()) {}
 
   Result<BuiltState> run();
@@ -53,7 +54,11 @@ class StateBuilder {
   Result<void> add_at_top(NodeId name);
   Result<void> add_leaf(NodeId name);
   Result<NodeId> tensor_node(std::uint32_t index);
-  Result<NodeId> object_node(std::uint32_t index);
+  bool is_flat() const;
+  bool is_common(const ByteRecord& record) const;
+  Result<NodeId> object_node(const ItemRange& range, bool in_list);
+  Result<NodeId> common_node();
+  Result<void> add_common();
   Result<void> adopt_tensors(const StoredItem& item, const ItemRange& range, NodeId base);
   Result<void> add_leaves();
   bool is_inner(NodeId id) const;
@@ -64,10 +69,12 @@ class StateBuilder {
   const MetadataTables& tables_;
   std::vector<Record> records_;
   bool has_skeleton_;
+  bool has_whole_tree_;               // the objects of the files are not needed
   std::vector<SkeletonLeaf> leaves_;  // for the skeleton
   std::vector<PathStep> path_;        // of the leaf at hand
   std::uint32_t next_storage_ = 0;    // of tensors inside objects, numbered apart until number_inner_tensors()
   std::uint32_t next_object_ = 0;
+  bool has_common_ = false;  // and it is not empty
   BuiltState built_;
   Unflattener unflattener_;
 };
@@ -114,14 +121,43 @@ Result<void> StateBuilder::adopt_tensors(const StoredItem& item, const ItemRange
   return {};
 }
 
-Result<NodeId> StateBuilder::object_node(std::uint32_t index) {
-  const ItemRange& range = in_.catalog.byte_items[index];
+Result<NodeId> StateBuilder::object_node(const ItemRange& range, bool in_list) {
   TENPLEX_ASSIGN_OR_RETURN(StoredItem item,
                            read_item(in_.pool[static_cast<std::size_t>(range.file)], range, in_.max_pickle_bytes));
   const NodeId root = item.pickle.state.root;
   const NodeId base = graft(std::move(item.pickle.state), &built_.graph);
   TENPLEX_TRY(adopt_tensors(item, range, base));
-  return base + root;
+  if (!in_list) return base + root;
+  const Node& list = built_.graph[base + root];
+  if (list.kind != NodeKind::kList || list.children.size() != 1)
+    return corrupt("expected a list of one object in its item");
+  return NodeId{list.children.front()};
+}
+
+bool StateBuilder::is_common(const ByteRecord& record) const {
+  return !in_.common_file && !in_.dialect.common_item.empty() && tables_.text(record.name) == in_.dialect.common_item;
+}
+
+Result<NodeId> StateBuilder::common_node() {
+  if (in_.common_file) return object_node(*in_.common_file, false).with_context(in_.dialect.common_file);
+  for (std::uint32_t i = 0; i < tables_.byte_items.size(); ++i) {
+    if (!is_common(tables_.byte_items[i])) continue;
+    record(tables_.byte_items[i].name).kind = Kind::kDone;
+    return object_node(in_.catalog.byte_items[i], in_.dialect.objects_in_lists).with_context(in_.dialect.common_item);
+  }
+  return corrupt(fmt::format("incomplete: there is no object '{}'", in_.dialect.common_item));
+}
+
+// What is not cut, at the top.
+Result<void> StateBuilder::add_common() {
+  TENPLEX_ASSIGN_OR_RETURN(const NodeId node, common_node());
+  if (built_.graph[node].kind != NodeKind::kDict)
+    return corrupt(fmt::format("expected a dict of what is not cut in '{}'",
+                               in_.common_file ? in_.dialect.common_file : in_.dialect.common_item));
+  path_.assign(1, PathStep{});
+  path_[0].key = in_.dialect.common_key;
+  has_common_ = !built_.graph[node].children.empty();
+  return unflattener_.place(path_, node);
 }
 
 // At path_.
@@ -129,9 +165,11 @@ Result<void> StateBuilder::add_leaf(NodeId name) {
   const Record found = std::exchange(record(name), {Kind::kDone, 0});
   if (found.kind == Kind::kNone || found.kind == Kind::kDone) return {};
   // Where tenplex.json has the tree, it has the tensors too.
-  if (found.kind == Kind::kTensor && has_skeleton_) return {};
+  if (has_whole_tree_ || (found.kind == Kind::kTensor && has_skeleton_)) return {};
   TENPLEX_ASSIGN_OR_RETURN(const NodeId node,
-                           found.kind == Kind::kTensor ? tensor_node(found.index) : object_node(found.index));
+                           found.kind == Kind::kTensor
+                               ? tensor_node(found.index)
+                               : object_node(in_.catalog.byte_items[found.index], in_.dialect.objects_in_lists));
   if (!has_skeleton_) return unflattener_.place(path_, node);
   leaves_.push_back({tables_.text(name), node});
   return {};
@@ -219,8 +257,13 @@ Result<void> StateBuilder::name_inner_tensors() {
 }
 
 Result<BuiltState> StateBuilder::run() {
-  if (is_flat(tables_, in_.side)) return std::move(built_);
+  const bool has_common = !in_.dialect.common_key.empty() && !has_whole_tree_;
+  if (!has_common && is_flat()) return std::move(built_);
   index_names();
+  if (has_common) {
+    TENPLEX_TRY(add_common());
+    if (is_flat()) return BuiltState();
+  }
   TENPLEX_TRY(add_leaves());
   if (!has_skeleton_) {
     built_.graph.root = unflattener_.finish();
@@ -233,17 +276,18 @@ Result<BuiltState> StateBuilder::run() {
   return std::move(built_);
 }
 
-}  // namespace
-
-bool is_flat(const MetadataTables& tables, const SideFile& side) {
-  if (!tables.byte_items.empty() || !side.side.state_json.empty()) return false;
-  for (const TensorRecord& tensor : tables.tensors) {
+bool StateBuilder::is_flat() const {
+  if (has_common_ || has_skeleton_) return false;
+  for (const ByteRecord& object : tables_.byte_items)
+    if (!is_common(object)) return false;
+  for (const TensorRecord& tensor : tables_.tensors)
     if (tensor.requires_grad) return false;
-  }
-  for (std::size_t path = 0; path < tables.paths.size(); ++path)
-    if (!tables.paths.is_own_name(path)) return false;
+  for (std::size_t path = 0; path < tables_.paths.size(); ++path)
+    if (!tables_.paths.is_own_name(path)) return false;
   return true;
 }
+
+}  // namespace
 
 Result<BuiltState> build_state(const StateInput& input) { return StateBuilder(input).run(); }
 

@@ -4,16 +4,20 @@
 // The state tree of a DCP folder: tensors and decoded objects at the places that planner_data give them, or as
 // tenplex.json says. Objects may hold tensors themselves (a tuple of tensors is one object to DCP).
 //
-// A folder of tensors only, none of them nested, has no tree. Pure but for reading the objects. Threads: safe together.
+// A folder of tensors only, each at the top under its own name, has no tree; an empty dict of a dialect's common things
+// does not count. With a dialect that has such a dict, tenplex.json says the whole tree or nothing of it. Pure but for
+// reading the objects. Threads: safe together.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tenplex/base/result.h"
 #include "tenplex/formats/checkpoint.h"
 #include "tenplex/formats/dcp/catalog.h"
 #include "tenplex/formats/dcp/metadata.h"
+#include "tenplex/formats/dcp/read_dialect.h"
 #include "tenplex/formats/dcp/side_file.h"
 
 namespace tenplex::dcp {
@@ -23,6 +27,8 @@ struct StateInput {
   const Catalog& catalog;
   const FilePool& pool;
   const SideFile& side;
+  const ReadDialect& dialect;
+  std::optional<ItemRange> common_file;  ///< the whole of ReadDialect::common_file
   std::int64_t max_pickle_bytes = 0;
 };
 
@@ -37,9 +43,6 @@ struct BuiltState {
   StateGraph graph;
   std::vector<InnerTensor> inner;
 };
-
-/// True if there are only tensors, each at the top under its own name: then the checkpoint has no tree.
-bool is_flat(const MetadataTables& tables, const SideFile& side);
 
 /// Errors: corrupt naming the object or the name; unsupported, io.
 Result<BuiltState> build_state(const StateInput& input);

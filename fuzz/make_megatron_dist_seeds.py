@@ -1,0 +1,128 @@
+# Copyright The Tenplex Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the seeds of megatron_dist_fuzz with torch: python make_megatron_dist_seeds.py
+
+The layout of a seed is described in megatron_dist_fuzz.cc.
+"""
+
+import argparse
+import hashlib
+import io
+import json
+import pickle
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
+from torch.distributed.checkpoint.metadata import Metadata
+
+CORPUS = Path(__file__).resolve().parent / "corpus/megatron_dist"
+OLD: dict[str, Any] = {
+    "sharded_backend": "torch_dist",
+    "sharded_backend_version": 1,
+    "common_backend": "torch",
+    "common_backend_version": 1,
+}
+NEW: dict[str, Any] = {"sharded_backend": "torch_dist", "sharded_backend_version": 1}
+COMMON: dict[str, Any] = {"args": argparse.Namespace(tp=2), "iteration": 70, "optimizer": {"lr": 0.1}}
+
+
+def saved(value: object) -> bytes:
+    stream = io.BytesIO()
+    torch.save(value, stream)
+    return stream.getvalue()
+
+
+def tensors(**objects: object) -> dict[str, Any]:
+    state: dict[str, Any] = {
+        "decoder.layers.mlp.linear_fc1.weight": torch.arange(8, dtype=torch.float32).reshape(2, 4),
+        "w": torch.ones(2, dtype=torch.bfloat16),
+    }
+    return state | {name.replace("__0", "/shard_0_1"): [value] for name, value in objects.items()}
+
+
+def data(state: dict[str, Any]) -> tuple[bytes, bytes]:
+    """`.metadata` and the data file."""
+    with tempfile.TemporaryDirectory() as folder:
+        dcp.save(state, checkpoint_id=folder, planner=DefaultSavePlanner(flatten_state_dict=False), no_dist=True)
+        return (Path(folder) / ".metadata").read_bytes(), (Path(folder) / "__0_0.distcp").read_bytes()
+
+
+def sums(**files: bytes) -> dict[str, str]:
+    names = {"backend": "metadata.json", "common": "common.pt", "metadata": ".metadata", "first": "__0_0.distcp"}
+    return {names[name]: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+
+
+def pack(latest: str, backend: object, integrity: object, common: bytes, metadata: bytes, first: bytes) -> bytes:
+    texts = [
+        text if isinstance(text, str) else json.dumps(text) if text else "" for text in (latest, backend, integrity)
+    ]
+    parts = [text.encode() for text in texts] + [common, metadata]
+    return struct.pack("<5H", *map(len, parts)) + b"".join(parts) + first
+
+
+def reformulated(metadata: bytes) -> bytes:
+    changed: Metadata = pickle.loads(metadata)
+    changed.__dict__["mcore_data"] = {"w": {"nd_reformulated_orig_global_shape": (2, 1)}}
+    return pickle.dumps(changed, protocol=4)
+
+
+def seeds() -> dict[str, bytes]:
+    common = saved(COMMON)
+    old, old_data = data(tensors(rng__0=[{"seed": 1}]))
+    new, new_data = data(tensors(common_state__0=COMMON, rng__0=[{"seed": 1}]))
+    lost, lost_data = data({"w": torch.ones(2), "rng/shard_1_2": [1]})
+    twice, twice_data = data({"w": torch.ones(2), "rng/shard_0_1": [1], "rng/shard_0_2": [1]})
+    odd, odd_data = data({"w": torch.ones(2), "rng/shard_0.01_2": [1]})
+    outside, outside_data = data({"w": torch.ones(2), "rng/shard_2_2": [1]})
+    grid, grid_data = data({"w": torch.ones(2)} | {f"r/shard_{i // 2}.{i % 2}_2.2": [i] for i in range(4)})
+    bare, bare_data = data({"w": torch.ones(2), "x/shard_0_1": 3})
+    backend = json.dumps(NEW).encode()
+    right = {"algorithm": "sha256", "files": sums(backend=backend, metadata=new, first=new_data)}
+    wrong = {"algorithm": "sha256", "files": sums(backend=b"", metadata=new, first=new_data)}
+    extra = {"algorithm": "sha256", "files": sums(metadata=new, first=new_data)}
+    missing = {"files": sums(backend=backend, common=b"", metadata=new, first=new_data)}
+    return {
+        "old": pack("", OLD, "", common, old, old_data),
+        "new": pack("", NEW, right, b"", new, new_data),
+        "root": pack("70\n", OLD, "", common, old, old_data),
+        "release": pack("release", OLD, "", common, old, old_data),
+        "no_number": pack("7x", OLD, "", common, old, old_data),
+        "long_latest": pack("7" * 80, OLD, "", common, old, old_data),
+        "others": pack("", OLD | {"more": {"x": [1, None]}}, "", common, old, old_data),
+        "zarr": pack("", OLD | {"sharded_backend": "zarr"}, "", common, old, old_data),
+        "common_version": pack("", OLD | {"common_backend_version": 2}, "", common, old, old_data),
+        "no_backend": pack("", {"x": 1}, "", common, old, old_data),
+        "unfinished": pack("", "", "", common, old, old_data),
+        "only_backend": pack("", NEW, "", b"", b"", b""),
+        "no_common": pack("", NEW, "", b"", old, old_data),
+        "wrong_sum": pack("", NEW, wrong, b"", new, new_data),
+        "not_listed": pack("", NEW, extra, b"", new, new_data),
+        "listed": pack("", NEW, missing, b"", new, new_data),
+        "md5": pack("", NEW, {"algorithm": "md5", "files": {}}, b"", new, new_data),
+        "no_files": pack("", NEW, {"algorithm": "sha256"}, b"", new, new_data),
+        "no_sum": pack("", NEW, {"later": [], "files": {"a": "12"}}, b"", new, new_data),
+        "lost_object": pack("", OLD, "", common, lost, lost_data),
+        "two_grids": pack("", OLD, "", common, twice, twice_data),
+        "odd_name": pack("", OLD, "", common, odd, odd_data),
+        "outside": pack("", OLD, "", common, outside, outside_data),
+        "grid": pack("", OLD, "", common, grid, grid_data),
+        "no_list": pack("", OLD, "", common, bare, bare_data),
+        "common_list": pack("", OLD, "", saved([1]), old, old_data),
+        "flat": pack("", OLD, "", saved({}), *data({"w": torch.ones(2)})),
+        "reformulated": pack("", OLD, "", common, reformulated(old), old_data),
+    }
+
+
+def main() -> None:
+    CORPUS.mkdir(parents=True, exist_ok=True)
+    for name, content in seeds().items():
+        (CORPUS / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

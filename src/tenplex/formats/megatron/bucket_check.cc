@@ -1,0 +1,83 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/megatron/bucket_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "tenplex/formats/state/state_part.h"
+
+namespace tenplex::megatron {
+namespace {
+
+constexpr std::string_view kPrefix = "optimizer.distributed.dp_group_idx_";
+
+/// An axis of a mesh, and what Megatron-LM calls its size.
+struct Axis {
+  std::string_view name;
+  std::string_view argument;
+};
+constexpr std::array<Axis, 4> kAxes = {{{"tp", "tensor_model_parallel_size"},
+                                        {"pp", "pipeline_model_parallel_size"},
+                                        {"ep", "expert_model_parallel_size"},
+                                        {"etp", "expert_tensor_parallel_size"}}};
+
+std::int64_t size_of(const LayoutNote& target, std::string_view axis) {
+  const auto found =
+      std::find_if(target.mesh.begin(), target.mesh.end(), [axis](const auto& entry) { return entry.first == axis; });
+  return found == target.mesh.end() ? 1 : found->second;
+}
+
+/// A number among the arguments of the run that saved the checkpoint.
+std::optional<std::int64_t> argument(const StateGraph& graph, std::string_view name) {
+  if (graph.root == kNoNode) return std::nullopt;
+  const NodeId common = find_entry(graph, graph.root, "common");
+  const NodeId args = common == kNoNode ? kNoNode : find_entry(graph, common, "args");
+  if (args == kNoNode || graph[args].kind != NodeKind::kObject) return std::nullopt;
+  const NodeId fields = graph.object(args).state;
+  const NodeId value = fields == kNoNode ? kNoNode : find_entry(graph, fields, name);
+  if (value == kNoNode || graph[value].kind != NodeKind::kInt) return std::nullopt;
+  return graph[value].integer;
+}
+
+Error refused(std::string_view what) {
+  return unsupported(fmt::format(
+      "the optimizer's state is in flat buckets (dp_reshardable), which can be cut anew only with the order "
+      "of the parameters, and the checkpoint does not say it: {}; --only model leaves the optimizer out",
+      what));
+}
+
+}  // namespace
+
+bool is_of_bucket(std::string_view name) { return name.starts_with(kPrefix); }
+
+Result<void> check_buckets(const CheckpointInfo& source, const LayoutNote& target) {
+  std::set<std::string_view> groups;
+  for (const TensorInfo& tensor : source.tensors) {
+    if (!is_of_bucket(tensor.name)) continue;
+    const std::string_view rest = std::string_view(tensor.name).substr(kPrefix.size());
+    groups.insert(rest.substr(0, rest.find('.')));
+  }
+  if (groups.empty()) return {};
+  bool is_known = false;
+  for (const Axis& axis : kAxes) {
+    const auto before = argument(source.state, axis.argument);
+    const std::int64_t after = size_of(target, axis.name);
+    is_known = is_known || before;
+    if (before && *before != after)
+      return refused(
+          fmt::format("expected {}={} as in its {}, found {}={}", axis.name, *before, axis.argument, axis.name, after));
+  }
+  const std::int64_t ranks = size_of(target, "tp") * size_of(target, "pp");
+  // Experts have groups of their own, of which only the arguments tell.
+  const auto found = static_cast<std::int64_t>(groups.size());
+  if (is_known ? found % ranks != 0 : found != ranks)
+    return refused(fmt::format("it has buckets of {} model-parallel ranks, the target has {}", groups.size(), ranks));
+  return {};
+}
+
+}  // namespace tenplex::megatron
