@@ -7,6 +7,7 @@
 #include <array>
 
 #include "tenplex/formats/dcp/dcp_format.h"
+#include "tenplex/formats/deepspeed/deepspeed_format.h"
 #include "tenplex/formats/hf/hf_format.h"
 #include "tenplex/formats/safetensors/safetensors_format.h"
 #include "tenplex/formats/torch/torch_format.h"
@@ -44,7 +45,8 @@ std::string format_names() {
 }  // namespace
 
 std::span<const Format> formats() {
-  static const std::array kFormats = {dcp_format(), hf_format(), safetensors_format(), torch_format()};
+  static const std::array kFormats = {dcp_format(), hf_format(), safetensors_format(), torch_format(),
+                                      deepspeed_format()};
   return kFormats;
 }
 

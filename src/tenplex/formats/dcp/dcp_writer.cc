@@ -99,7 +99,7 @@ Result<DcpWriter::SharedKind> DcpWriter::kind_of(std::uint32_t item) const {
   if (kind_of_item_[item] != kNoKind) return SharedKind(kinds_[kind_of_item_[item]]);
   const OutputLeaf& leaf = leaf_of(item);
   if (!leaf.is_tensor) {
-    TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
+    TENPLEX_ASSIGN_OR_RETURN(TorchObject object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
     return std::make_shared<const Kind>(Kind{std::move(object.zip), {}});
   }
   SubTensor scratch;
@@ -134,7 +134,7 @@ Result<Segment> DcpWriter::data_segment(std::uint32_t item, std::size_t number) 
     segment.piece = output_.items.items[item].piece;
     return segment;
   }
-  TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
+  TENPLEX_ASSIGN_OR_RETURN(TorchObject object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
   segment.kind = Segment::Kind::kStorage;
   segment.tensor = object.storages[number].front().tensor;
   segment.shard = static_cast<std::int64_t>(storages_.size());
@@ -182,7 +182,7 @@ Result<DcpWriter::ArchivePart> DcpWriter::make_part(std::uint32_t item, std::uin
     TENPLEX_ASSIGN_OR_RETURN(const SharedKind kind, kind_of(item));
     return ArchivePart{part == 0 ? kind->head : kind->zip.literal(part, data_crcs), part + 1 == kind->zip.part_count()};
   }
-  TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
+  TENPLEX_ASSIGN_OR_RETURN(TorchObject object, layouts_->object(output_.nodes[output_.leaf_of_item[item]]));
   ZipLayout& zip = object.zip;
   return ArchivePart{part == 0 ? zip.first_literal(zip.take_pickle()) : zip.literal(part, data_crcs),
                      part + 1 == zip.part_count()};

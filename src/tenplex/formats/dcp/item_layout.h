@@ -11,21 +11,14 @@
 #include <vector>
 
 #include "tenplex/base/result.h"
-#include "tenplex/formats/checkpoint.h"
 #include "tenplex/formats/state/state_graph.h"
-#include "tenplex/formats/torch/zip_layout.h"
+#include "tenplex/formats/torch/torch_object.h"
 #include "tenplex/ptc/tensor.h"
 
 namespace tenplex::dcp {
 
 class ItemLayouts {
  public:
-  /// An object's archive; the views of its data entry n are storages[n].
-  struct Object {
-    ZipLayout zip;
-    std::vector<std::vector<StorageView>> storages;
-  };
-
   ItemLayouts(const StateGraph& graph, std::span<const TensorInfo> tensors) : graph_(graph), tensors_(tensors) {}
   ItemLayouts(const ItemLayouts&) = delete;
   ItemLayouts& operator=(const ItemLayouts&) = delete;
@@ -34,7 +27,7 @@ class ItemLayouts {
   Result<std::int64_t> tensor_length(DType dtype, const Dims& shape) const;
 
   /// Errors: unsupported for what no pickle can express.
-  Result<Object> object(NodeId node) const;
+  Result<TorchObject> object(NodeId node) const;
 
   /// Tensor and storage nodes that the given nodes lead to; kNoNode is passed over.
   std::vector<NodeId> tensors_inside(std::span<const NodeId> nodes) const;

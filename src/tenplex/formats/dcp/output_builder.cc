@@ -111,7 +111,7 @@ void OutputBuilder::add_item(std::uint32_t leaf, OutputItem item, std::int64_t b
 
 Result<void> OutputBuilder::add_byte_item(OutputLeaf* leaf, std::uint32_t number) {
   OutputItem item;
-  TENPLEX_ASSIGN_OR_RETURN(const ItemLayouts::Object object, layouts_.object(output_.nodes[number]));
+  TENPLEX_ASSIGN_OR_RETURN(const TorchObject object, layouts_.object(output_.nodes[number]));
   item.length = object.zip.size_bytes();
   item.file = owner_of(output_.items.name(number)).value();
   leaf->first_item = static_cast<std::uint32_t>(output_.items.items.size());
