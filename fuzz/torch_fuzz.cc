@@ -12,40 +12,15 @@
 #include <string>
 
 #include "tenplex/base/check.h"
-#include "tenplex/base/crc32.h"
 #include "tenplex/formats/torch/torch_format.h"
 #include "tenplex/formats/torch/torch_side.h"
-#include "tenplex/formats/torch/zip_layout.h"
 #include "tenplex/io/testing/memory_file_system.h"
-
-namespace {
-
-std::string archive_around(std::string pickle, std::string side) {
-  constexpr std::int64_t kStorageBytes = 64;
-  tenplex::ZipLayout layout("f");
-  layout.begin(std::move(pickle), std::move(side));
-  for (int storage = 0; storage < 4; ++storage) layout.add_data(kStorageBytes);
-  layout.close();
-  std::string file;
-  std::vector<std::uint32_t> crcs;
-  const std::string data(kStorageBytes, '\1');
-  for (std::size_t part = 0; part < layout.part_count(); ++part) {
-    if (part % 2 == 1) {
-      file += data;
-      crcs.push_back(tenplex::crc32(0, tenplex::as_bytes(data)));
-    } else {
-      file += layout.literal(part, crcs);
-    }
-  }
-  return file;
-}
-
-}  // namespace
+#include "torch_archive.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data), size);
-  if (size > 0 && data[0] == 0x80) bytes = archive_around(std::move(bytes), "");
-  if (bytes.starts_with('{')) bytes = archive_around("\x80\x02N.", std::move(bytes));
+  if (size > 0 && data[0] == 0x80) bytes = tenplex::archive_around(std::move(bytes), "", 4);
+  if (bytes.starts_with('{')) bytes = tenplex::archive_around("\x80\x02N.", std::move(bytes), 4);
   tenplex::MemoryFileSystem files;
   files.put_file("/f.pt", std::move(bytes));
   (void)tenplex::detect_torch(files, "/f.pt");

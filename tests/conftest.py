@@ -111,3 +111,23 @@ def nested_file(inputs: Path) -> Path:
     from makers import torch_file
 
     return torch_file.save(torch_file.nested_state(), inputs / "nested.pt")
+
+
+@pytest.fixture(scope="session")
+def deepspeed_runs(inputs: Path) -> Callable[[int], Path]:
+    """A folder per ZeRO stage, saved over 4 ranks: checkpoint/, before.pt and after.pt (whole states), universal/."""
+    from makers import deepspeed
+
+    made: dict[int, Path] = {}
+
+    def get(stage: int) -> Path:
+        if stage not in made:
+            folder = inputs / f"deepspeed-{stage}"
+            folder.mkdir()
+            deepspeed.launch("save", 4, {"stage": stage, "folder": str(folder)})
+            options = ("--inject_missing_state",) if stage < 3 else ()
+            deepspeed.make_universal(folder / "checkpoint" / deepspeed.TAG, folder / "universal" / "library", *options)
+            made[stage] = folder
+        return made[stage]
+
+    return get

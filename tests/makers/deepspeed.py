@@ -66,12 +66,15 @@ def parameter_groups(model: nn.Module) -> list[dict[str, Any]]:
     ]
 
 
-def make_engine(stage: int, seed: int, universal: bool = False) -> Any:
+def make_engine(stage: int, seed: int, universal: bool = False, frozen: str = "") -> Any:
+    """`frozen` is a file of whole_state() that the frozen parameter is taken from."""
     import deepspeed
 
     deepspeed.ops.__compatible_ops__.clear()  # so it compiles no faster all-reduce: gloo's does
 
     model = make_model(seed)
+    if frozen:
+        model.frozen.weight.data.copy_(torch.load(frozen)["frozen.weight"])
     config: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": 6,
         "zero_allow_untested_optimizer": True,
@@ -129,9 +132,27 @@ def save(stage: int, folder: str) -> None:
     _save_whole(engine, f"{folder}/after.pt")
 
 
-def resume(stage: int, checkpoint: str, result: str, universal: bool = False) -> None:
+def save_layers(folder: str, layers: int) -> None:
+    """On every rank: `folder`/checkpoint of ZeRO-2 after one step, with `layers` matrices of 16 MiB."""
+    import deepspeed
+
+    deepspeed.ops.__compatible_ops__.clear()
+    torch.manual_seed(7)
+    model = nn.Sequential(*(nn.Linear(2048, 2048, bias=False) for _ in range(layers)))
+    config = {
+        "train_micro_batch_size_per_gpu": 1,
+        "zero_allow_untested_optimizer": True,
+        "zero_optimization": {"stage": 2},
+    }
+    engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.Adam(model.parameters()), config=config)
+    engine.backward(engine(torch.randn(1, 2048)).sum())
+    engine.step()
+    engine.save_checkpoint(f"{folder}/checkpoint", tag=TAG)
+
+
+def resume(stage: int, checkpoint: str, result: str, universal: bool = False, frozen: str = "") -> None:
     """On every rank: loads, writes `result`/loaded.pt, trains a step, writes `result`/after.pt."""
-    engine = make_engine(stage, seed=8, universal=universal)  # another start: what is not loaded shows
+    engine = make_engine(stage, seed=8, universal=universal, frozen=frozen)  # another start: what is not loaded shows
     path, _ = engine.load_checkpoint(checkpoint)
     assert path is not None, checkpoint
     _save_whole(engine, f"{result}/loaded.pt")
@@ -139,12 +160,12 @@ def resume(stage: int, checkpoint: str, result: str, universal: bool = False) ->
     _save_whole(engine, f"{result}/after.pt")
 
 
-def launch(function: str, ranks: int, arguments: dict[str, Any]) -> None:
+def launch(function: str, ranks: int, arguments: dict[str, Any], timeout_seconds: float = 240) -> None:
     """`save` or `resume` on `ranks` processes."""
     from makers.launch import run_ranks
 
     os.environ.update(DS_ACCELERATOR="cpu", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1")
-    run_ranks(f"makers.deepspeed:{function}", ranks, arguments)
+    run_ranks(f"makers.deepspeed:{function}", ranks, arguments, timeout_seconds)
 
 
 def make_universal(checkpoint: Path, folder: Path, *options: str) -> Path:

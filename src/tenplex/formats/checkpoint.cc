@@ -7,6 +7,7 @@
 #include <array>
 
 #include "tenplex/formats/dcp/dcp_format.h"
+#include "tenplex/formats/deepspeed/deepspeed_format.h"
 #include "tenplex/formats/hf/hf_format.h"
 #include "tenplex/formats/megatron/megatron_format.h"
 #include "tenplex/formats/safetensors/safetensors_format.h"
@@ -45,8 +46,8 @@ std::string format_names() {
 }  // namespace
 
 std::span<const Format> formats() {
-  static const std::array kFormats = {megatron_dist_format(), dcp_format(), hf_format(), safetensors_format(),
-                                      torch_format()};
+  static const std::array kFormats = {megatron_dist_format(), dcp_format(),   hf_format(),
+                                      safetensors_format(),   torch_format(), deepspeed_format()};
   return kFormats;
 }
 

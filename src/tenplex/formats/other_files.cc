@@ -49,9 +49,20 @@ bool is_model_file(std::string_view name) {
          (name.ends_with(".py") && starts_with_any(name, kCode));
 }
 
+/// Of the tag that was read: others are other checkpoints.
+bool is_of_tag(const CheckpointInfo& info, std::string_view path) {
+  constexpr std::array<std::string_view, 4> kBeside = {"latest", "latest_universal", "zero_to_fp32.py",
+                                                       "zero_to_torch.py"};
+  if (std::find(kBeside.begin(), kBeside.end(), path) != kBeside.end()) return true;
+  const std::string_view first = info.files.empty() ? std::string_view() : std::string_view(info.files[0]);
+  return path.ends_with(".pt") && path.starts_with(first.substr(0, first.rfind('/') + 1));
+}
+
 /// What the format itself puts into a folder beside the files that CheckpointInfo names.
-bool belongs_to_format(std::string_view format, std::string_view path) {
+bool belongs_to_format(const CheckpointInfo& info, std::string_view path) {
+  const std::string_view format = info.format;
   if (format == "hf") return is_model_file(path);
+  if (format == "deepspeed") return is_of_tag(info, path);
   if (path == kManifestName) return true;
   if (format == "megatron-dist" && (path == "metadata.json" || path == "common.pt" || path == "integrity.json"))
     return true;
@@ -76,7 +87,7 @@ Result<std::vector<std::string>> other_files(FileSystem& files, const std::strin
       std::string path = below + entry.name;
       if (entry.status.kind == FileKind::kFolder) {
         pending.push_back(path + "/");
-      } else if (!known.contains(path) && !belongs_to_format(info.format, path)) {
+      } else if (!known.contains(path) && !belongs_to_format(info, path)) {
         others.push_back(std::move(path));
       }
     }

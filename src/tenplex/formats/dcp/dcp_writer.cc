@@ -68,7 +68,7 @@ class DcpWriter final : public CheckpointWriter {
   Result<SharedKind> add_kind(std::uint32_t item);
   Result<OutputFile> lay_out_file(std::size_t file);
   Result<Segment> data_segment(std::uint32_t item, std::size_t number);
-  Result<ItemLayouts::Object> object_of(std::uint32_t item) const;
+  Result<TorchObject> object_of(std::uint32_t item) const;
   struct ArchivePart {
     std::string bytes;
     bool is_last = false;
@@ -99,7 +99,7 @@ DcpWriter::SharedKind DcpWriter::make_kind(ZipLayout zip) {
   return std::make_shared<const Kind>(Kind{std::move(zip), std::move(head)});
 }
 
-Result<ItemLayouts::Object> DcpWriter::object_of(std::uint32_t item) const {
+Result<TorchObject> DcpWriter::object_of(std::uint32_t item) const {
   const std::uint32_t leaf = output_.leaf_of_item[item];
   const bool listed = leaf < output_.items.listed;
   return layouts_->object(output_.nodes[leaf], listed ? kArchiveFolder : contents_.own_file->top_folder);
@@ -110,7 +110,7 @@ Result<DcpWriter::SharedKind> DcpWriter::kind_of(std::uint32_t item) const {
   if (kind_of_item_[item] != kNoKind) return SharedKind(kinds_[kind_of_item_[item]]);
   const OutputLeaf& leaf = leaf_of(item);
   if (!leaf.is_tensor) {
-    TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, object_of(item));
+    TENPLEX_ASSIGN_OR_RETURN(TorchObject object, object_of(item));
     return std::make_shared<const Kind>(Kind{std::move(object.zip), {}});
   }
   SubTensor scratch;
@@ -145,7 +145,7 @@ Result<Segment> DcpWriter::data_segment(std::uint32_t item, std::size_t number) 
     segment.piece = output_.items.items[item].piece;
     return segment;
   }
-  TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, object_of(item));
+  TENPLEX_ASSIGN_OR_RETURN(TorchObject object, object_of(item));
   segment.kind = Segment::Kind::kStorage;
   segment.tensor = object.storages[number].front().tensor;
   segment.shard = static_cast<std::int64_t>(storages_.size());
@@ -193,7 +193,7 @@ Result<DcpWriter::ArchivePart> DcpWriter::make_part(std::uint32_t item, std::uin
     TENPLEX_ASSIGN_OR_RETURN(const SharedKind kind, kind_of(item));
     return ArchivePart{part == 0 ? kind->head : kind->zip.literal(part, data_crcs), part + 1 == kind->zip.part_count()};
   }
-  TENPLEX_ASSIGN_OR_RETURN(ItemLayouts::Object object, object_of(item));
+  TENPLEX_ASSIGN_OR_RETURN(TorchObject object, object_of(item));
   ZipLayout& zip = object.zip;
   return ArchivePart{part == 0 ? zip.first_literal(zip.take_pickle()) : zip.literal(part, data_crcs),
                      part + 1 == zip.part_count()};

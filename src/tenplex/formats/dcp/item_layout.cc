@@ -4,11 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <unordered_set>
-
 #include "tenplex/formats/torch/torch_dtype.h"
 #include "tenplex/formats/torch/torch_item.h"
-#include "tenplex/formats/torch/torch_pickle_writer.h"
 
 namespace tenplex::dcp {
 
@@ -21,24 +18,8 @@ Result<std::int64_t> ItemLayouts::tensor_length(DType dtype, const Dims& shape) 
   return sizes.before + sizes.data + sizes.after;
 }
 
-Result<ItemLayouts::Object> ItemLayouts::object(NodeId node, std::string_view top_folder) const {
-  TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(graph_, node, tensors_));
-  TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
-  Object object{ZipLayout(top_folder), {}};
-  object.zip.begin(std::move(bytes));
-  for (const OutputStorage& storage : pickle.storages()) {
-    object.zip.add_data(storage.size_bytes);
-    std::vector<StorageView>& views = object.storages.emplace_back();
-    std::unordered_set<TensorId> seen;
-    for (const NodeId view : storage.views) {
-      const TensorId tensor = graph_.view(view).tensor;
-      if (seen.insert(tensor).second) {
-        views.push_back({tensor, pickle.offset_in_storage(view), graph_.view(view).strides});
-      }
-    }
-  }
-  object.zip.close();
-  return object;
+Result<TorchObject> ItemLayouts::object(NodeId node, std::string_view top_folder) const {
+  return make_torch_object(graph_, node, tensors_, top_folder);
 }
 
 std::vector<NodeId> ItemLayouts::tensors_inside(std::span<const NodeId> nodes) const {

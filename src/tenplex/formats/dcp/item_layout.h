@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "tenplex/base/result.h"
-#include "tenplex/formats/checkpoint.h"
 #include "tenplex/formats/state/state_graph.h"
-#include "tenplex/formats/torch/zip_layout.h"
+#include "tenplex/formats/torch/torch_object.h"
 #include "tenplex/ptc/tensor.h"
 
 namespace tenplex::dcp {
@@ -24,12 +23,6 @@ inline constexpr std::string_view kArchiveFolder = "archive";
 
 class ItemLayouts {
  public:
-  /// An object's archive; the views of its data entry n are storages[n].
-  struct Object {
-    ZipLayout zip;
-    std::vector<std::vector<StorageView>> storages;
-  };
-
   ItemLayouts(const StateGraph& graph, std::span<const TensorInfo> tensors) : graph_(graph), tensors_(tensors) {}
   ItemLayouts(const ItemLayouts&) = delete;
   ItemLayouts& operator=(const ItemLayouts&) = delete;
@@ -38,7 +31,7 @@ class ItemLayouts {
   Result<std::int64_t> tensor_length(DType dtype, const Dims& shape) const;
 
   /// Errors: unsupported for what no pickle can express.
-  Result<Object> object(NodeId node, std::string_view top_folder = kArchiveFolder) const;
+  Result<TorchObject> object(NodeId node, std::string_view top_folder = kArchiveFolder) const;
 
   /// Tensor and storage nodes that the given nodes lead to; kNoNode is passed over.
   std::vector<NodeId> tensors_inside(std::span<const NodeId> nodes) const;

@@ -134,7 +134,7 @@ Result<void> OutputBuilder::add_byte_item(OutputLeaf* leaf, std::uint32_t number
   OutputItem item;
   const bool listed = number < output_.items.listed;
   TENPLEX_ASSIGN_OR_RETURN(
-      const ItemLayouts::Object object,
+      const TorchObject object,
       layouts_.object(output_.nodes[number], listed ? kArchiveFolder : contents_.own_file->top_folder));
   item.length = object.zip.size_bytes();
   item.file = listed ? owner_of(output_.items.name(number)).value() : kOwnFile;

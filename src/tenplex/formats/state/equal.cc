@@ -21,8 +21,13 @@ Names names_of(const StateGraph& graph) {
 
 class Comparison {
  public:
-  Comparison(const StateGraph& a, const StateGraph& b)
-      : a_(a), b_(b), a_names_(names_of(a)), b_names_(names_of(b)), pairs_left_(1024 + 16 * (a.size() + b.size())) {}
+  Comparison(const StateGraph& a, const StateGraph& b, bool with_tensors)
+      : a_(a),
+        b_(b),
+        with_tensors_(with_tensors),
+        a_names_(with_tensors ? names_of(a) : Names()),
+        b_names_(with_tensors ? names_of(b) : Names()),
+        pairs_left_(1024 + 16 * (a.size() + b.size())) {}
 
   bool run(NodeId a_node, NodeId b_node) {
     if (!push(a_node, b_node)) return false;
@@ -66,7 +71,7 @@ class Comparison {
       case NodeKind::kFloat:
         return std::bit_cast<std::uint64_t>(left.real) == std::bit_cast<std::uint64_t>(right.real);
       case NodeKind::kTensor:
-        return same_tensor(a, b);
+        return with_tensors_ && same_tensor(a, b);
       case NodeKind::kObject:
         return a_.object(a).new_object == b_.object(b).new_object &&
                a_.object(a).list_items.size() == b_.object(b).list_items.size();
@@ -88,6 +93,7 @@ class Comparison {
 
   const StateGraph& a_;
   const StateGraph& b_;
+  bool with_tensors_;
   Names a_names_;
   Names b_names_;
   std::size_t pairs_left_;
@@ -98,7 +104,11 @@ class Comparison {
 }  // namespace
 
 bool equal(const StateGraph& a, NodeId a_node, const StateGraph& b, NodeId b_node) {
-  return Comparison(a, b).run(a_node, b_node);
+  return Comparison(a, b, true).run(a_node, b_node);
+}
+
+bool equal_objects(const StateGraph& a, NodeId a_node, const StateGraph& b, NodeId b_node) {
+  return Comparison(a, b, false).run(a_node, b_node);
 }
 
 }  // namespace tenplex

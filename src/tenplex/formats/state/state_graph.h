@@ -194,4 +194,7 @@ std::optional<std::span<const NodeId>> list_items(const StateGraph& graph, NodeI
 /// tensor_names() (flatten.h), requires_grad and parameter (TensorId, storage and strides are not compared).
 bool equal(const StateGraph& a, NodeId a_node, const StateGraph& b, NodeId b_node);
 
+/// The same for sub-graphs without tensors, which need no names; false if there is a tensor in them.
+bool equal_objects(const StateGraph& a, NodeId a_node, const StateGraph& b, NodeId b_node);
+
 }  // namespace tenplex

@@ -20,6 +20,12 @@ bool detect_torch(FileSystem& files, const std::string& path);
 Result<std::unique_ptr<CheckpointReader>> open_torch(FileSystem& files, const std::string& path,
                                                      const ReadOptions& options);
 
+/// The same for a file that is open already; `name` is what info().files calls it, and does not go into errors.
+/// `ignored_attributes` as in read_torch_pickle().
+Result<std::unique_ptr<CheckpointReader>> open_torch_source(std::unique_ptr<ByteSource> source, const std::string& name,
+                                                            const ReadOptions& options,
+                                                            std::span<const std::string_view> ignored_attributes = {});
+
 std::unique_ptr<CheckpointWriter> make_torch_writer();
 
 /// For the table of formats().

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "tenplex/base/checked.h"
@@ -36,7 +37,6 @@ constexpr Refused kRefused[] = {
      "was saved from an accelerator as a NumPy array; save tensor.cpu()"},
     {"torch._utils", "_rebuild_device_tensor_from_cpu_tensor", "was saved from an accelerator; save tensor.cpu()"},
     {"torch._tensor", "_rebuild_from_type", "is a tensor subclass or has Python attributes; save the plain tensor"},
-    {"torch._tensor", "_rebuild_from_type_v2", "is a tensor subclass or has Python attributes; save the plain tensor"},
     {"torch.tensor", "_rebuild_from_type", "is a tensor subclass or has Python attributes; save the plain tensor"},
 };
 
@@ -54,6 +54,9 @@ struct RawStorage {
 
 class TorchMachine {
  public:
+  explicit TorchMachine(std::span<const std::string_view> ignored_attributes)
+      : ignored_attributes_(ignored_attributes) {}
+
   PickleOptions options() {
     PickleOptions options;
     options.max_atom_text = kMaxSharedText;
@@ -68,6 +71,7 @@ class TorchMachine {
     add("torch._utils", "_rebuild_tensor_v2", &TorchMachine::tensor_v2);
     add("torch._utils", "_rebuild_tensor_v3", &TorchMachine::tensor_v3);
     add("torch._utils", "_rebuild_parameter", &TorchMachine::parameter);
+    add("torch._tensor", "_rebuild_from_type_v2", &TorchMachine::tensor_of_type);
     for (const Refused& refused : kRefused)
       options.hooks.push_back({refused.module, refused.name, PickleHook::When::kCall,
                                [this, reason = refused.reason](const PickleDocument&, const ObjectParts&) {
@@ -166,6 +170,27 @@ class TorchMachine {
     const auto dtype = dtype_of_torch_name(name);
     if (!dtype) return refuse(fmt::format("has the dtype '{}', which is not supported", name));
     return tensor(document, arguments, dtype, arguments.size() == 8 ? arguments[7] : kNoNode);
+  }
+
+  // (function, class, its arguments, attributes)
+  Result<PickleReplacement> tensor_of_type(const PickleDocument& document, Arguments arguments) {
+    if (arguments.size() == 4 && document.global(arguments[0]) == "torch._utils\n_rebuild_tensor_v2" &&
+        document.global(arguments[1]) == "torch\nTensor" && document.kind(arguments[2]) == NodeKind::kTuple &&
+        has_ignored_attributes_only(document, arguments[3]))
+      return tensor_v2(document, document.children(arguments[2]));
+    return refuse("is a tensor subclass or has Python attributes; save the plain tensor");
+  }
+
+  bool has_ignored_attributes_only(const PickleDocument& document, NodeId attributes) const {
+    if (document.kind(attributes) != NodeKind::kDict) return false;
+    const Arguments items = document.children(attributes);
+    for (std::size_t item = 0; item + 1 < items.size(); item += 2) {
+      const auto name = document.text(items[item]);
+      if (!name ||
+          std::find(ignored_attributes_.begin(), ignored_attributes_.end(), *name) == ignored_attributes_.end())
+        return false;
+    }
+    return true;
   }
 
   // (storage, offset, sizes, strides, requires_grad, hooks, …); `metadata` holds the conjugate and negative bits.
@@ -278,6 +303,7 @@ class TorchMachine {
     });
   }
 
+  std::span<const std::string_view> ignored_attributes_;
   std::vector<RawTensor> raw_tensors_;
   std::vector<RawStorage> storages_;
   std::unordered_map<std::string, std::size_t> storage_of_key_;
@@ -285,8 +311,9 @@ class TorchMachine {
 
 }  // namespace
 
-Result<TorchPickle> read_torch_pickle(const ByteSource& source, std::int64_t offset, std::int64_t size) {
-  TorchMachine machine;
+Result<TorchPickle> read_torch_pickle(const ByteSource& source, std::int64_t offset, std::int64_t size,
+                                      std::span<const std::string_view> ignored_attributes) {
+  TorchMachine machine(ignored_attributes);
   TENPLEX_ASSIGN_OR_RETURN(PickleDocument document, read_pickle(source, offset, size, machine.options()));
   return machine.finish(std::move(document));
 }

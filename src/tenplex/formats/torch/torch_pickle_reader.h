@@ -10,7 +10,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tenplex/base/result.h"
@@ -34,8 +36,10 @@ struct TorchPickle {
   std::vector<TorchStorage> storages;
 };
 
-/// Reads the pickle at [offset, offset + size). Every view lies inside its storage as the pickle describes it.
+/// Reads the pickle at [offset, offset + size). Every view lies inside its storage as the pickle describes it. Plain
+/// tensors may have the Python attributes of these names, which are left out; tensors with others cannot be read.
 /// Errors: corrupt, unsupported (names the tensor), io.
-Result<TorchPickle> read_torch_pickle(const ByteSource& source, std::int64_t offset, std::int64_t size);
+Result<TorchPickle> read_torch_pickle(const ByteSource& source, std::int64_t offset, std::int64_t size,
+                                      std::span<const std::string_view> ignored_attributes = {});
 
 }  // namespace tenplex

@@ -41,13 +41,14 @@ Error legacy_error() {
 class TorchReader : public CheckpointReader {
  public:
   static Result<std::unique_ptr<CheckpointReader>> open(std::unique_ptr<ByteSource> source, const std::string& path,
-                                                        const ReadOptions& options) {
+                                                        const ReadOptions& options,
+                                                        std::span<const std::string_view> ignored_attributes) {
     TENPLEX_ASSIGN_OR_RETURN(const TorchFileKind kind, kind_of(*source));
     if (kind == TorchFileKind::kLegacy || kind == TorchFileKind::kTar) return legacy_error();
     if (kind == TorchFileKind::kOther) return unsupported("the file is no zip and so was not written by torch.save");
     TENPLEX_ASSIGN_OR_RETURN(ZipArchive archive, ZipArchive::open(*source, 0, source->size()));
     std::unique_ptr<TorchReader> reader(new TorchReader(std::move(source), std::move(archive)));
-    TENPLEX_TRY(reader->load(path, options));
+    TENPLEX_TRY(reader->load(path, options, ignored_attributes));
     return std::unique_ptr<CheckpointReader>(std::move(reader));
   }
 
@@ -82,12 +83,13 @@ class TorchReader : public CheckpointReader {
   TorchReader(std::unique_ptr<ByteSource> source, ZipArchive archive)
       : source_(std::move(source)), archive_(std::move(archive)) {}
 
-  Result<void> load(const std::string& path, const ReadOptions& options) {
+  Result<void> load(const std::string& path, const ReadOptions& options,
+                    std::span<const std::string_view> ignored_attributes) {
     TENPLEX_ASSIGN_OR_RETURN(const std::size_t pickle_entry, find_pickle());
     TENPLEX_TRY(check_kind());
     TENPLEX_TRY(check_pickle(pickle_entry, options.max_metadata_bytes));
     TENPLEX_ASSIGN_OR_RETURN(const std::int64_t offset, archive_.data_offset(pickle_entry));
-    auto parsed = read_torch_pickle(*source_, offset, archive_.entries()[pickle_entry].size_bytes)
+    auto parsed = read_torch_pickle(*source_, offset, archive_.entries()[pickle_entry].size_bytes, ignored_attributes)
                       .with_context(fmt::format("'{}/data.pkl'", folder_));
     if (!parsed) return std::move(parsed).error();
     TENPLEX_TRY(find_storages(parsed->storages));
@@ -201,6 +203,12 @@ class TorchReader : public CheckpointReader {
 
 }  // namespace
 
+Result<std::unique_ptr<CheckpointReader>> open_torch_source(std::unique_ptr<ByteSource> source, const std::string& name,
+                                                            const ReadOptions& options,
+                                                            std::span<const std::string_view> ignored_attributes) {
+  return TorchReader::open(std::move(source), name, options, ignored_attributes);
+}
+
 bool detect_torch(FileSystem& files, const std::string& path) {
   const auto status = files.status(path);
   if (!status || status->kind == FileKind::kFolder) return false;
@@ -213,7 +221,7 @@ bool detect_torch(FileSystem& files, const std::string& path) {
 Result<std::unique_ptr<CheckpointReader>> open_torch(FileSystem& files, const std::string& path,
                                                      const ReadOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, files.open(path));
-  return TorchReader::open(std::move(source), path, options).with_context(fmt::format("'{}'", path));
+  return open_torch_source(std::move(source), path, options).with_context(fmt::format("'{}'", path));
 }
 
 }  // namespace tenplex

@@ -1,0 +1,193 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/deepspeed/flat_places.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tenplex/base/checked.h"
+#include "tenplex/formats/state/lookup.h"
+
+namespace tenplex::deepspeed {
+namespace {
+
+class SlotPlacer {
+ public:
+  SlotPlacer(const std::vector<RankOptimizer>& ranks, CheckpointJoiner* joiner, ParameterGroups* groups)
+      : ranks_(ranks), joiner_(*joiner), groups_(*groups) {}
+
+  Result<void> run() {
+    for (const RankOptimizer& rank : ranks_) {
+      if (rank.file.groups.size() != groups_.group_count())
+        return corrupt(fmt::format("'{}': {} groups of parameters, and 'param_shapes' has {}", joiner_.name(rank.part),
+                                   rank.file.groups.size(), groups_.group_count()));
+      if (rank.file.whole_parameters != ranks_[0].file.whole_parameters)
+        return corrupt(fmt::format("'{}' is of another ZeRO stage than '{}'", joiner_.name(rank.part),
+                                   joiner_.name(ranks_[0].part)));
+    }
+    for (group_ = 0; group_ < groups_.group_count(); ++group_) {
+      for (const RankOptimizer& rank : ranks_) {
+        auto alike = check_alike(rank);
+        if (!alike) return std::move(alike).error().with_context(where(rank));
+      }
+      TENPLEX_TRY(add_tensors());
+      TENPLEX_TRY(ranks_[0].file.whole_parameters ? place_parts() : place_fragments());
+    }
+    return {};
+  }
+
+ private:
+  const FlatGroup& group_of(const RankOptimizer& rank) const { return rank.file.groups[group_]; }
+  std::string where(const RankOptimizer& rank) const {
+    return fmt::format("'{}' group {}", joiner_.name(rank.part), group_);
+  }
+  std::size_t begin() const { return groups_.first_of(group_); }
+  std::size_t end() const { return groups_.first_of(group_ + 1); }
+
+  /// The same slots, sizes and steps as on rank 0.
+  Result<void> check_alike(const RankOptimizer& rank) const {
+    const FlatGroup& first = group_of(ranks_[0]);
+    const FlatGroup& other = group_of(rank);
+    const std::string& first_name = joiner_.name(ranks_[0].part);
+    if (other.size != first.size)
+      return corrupt(fmt::format("{} elements, in '{}' {}", other.size, first_name, first.size));
+    if (other.alignment != first.alignment)
+      return corrupt(fmt::format("its alignment paddings are not those in '{}'", first_name));
+    if (other.slots.size() != first.slots.size() || other.rest.size() != first.rest.size())
+      return corrupt(fmt::format("the optimizer's state has other entries than in '{}'", first_name));
+    for (std::size_t slot = 0; slot < first.slots.size(); ++slot)
+      if (other.slots[slot].first != first.slots[slot].first)
+        return corrupt(fmt::format("'{}' stands where '{}' has '{}'", other.slots[slot].first, first_name,
+                                   first.slots[slot].first));
+    for (std::size_t entry = 0; entry < first.rest.size(); ++entry) {
+      TENPLEX_ASSIGN_OR_RETURN(const bool same, same_rest(rank, entry));
+      if (!same)
+        return corrupt(fmt::format("'{}' differs from that in '{}': one of them is of another iteration",
+                                   other.rest[entry].first, first_name));
+    }
+    return {};
+  }
+
+  Result<bool> same_rest(const RankOptimizer& rank, std::size_t entry) const {
+    const auto& [first_name, first] = group_of(ranks_[0]).rest[entry];
+    const auto& [other_name, other] = group_of(rank).rest[entry];
+    const CheckpointInfo& a = joiner_.stored(ranks_[0].part);
+    const CheckpointInfo& b = joiner_.stored(rank.part);
+    if (first_name != other_name) return false;
+    if (!is_tensor(a.state, first) || !is_tensor(b.state, other)) return equal_objects(a.state, first, b.state, other);
+    const TensorId one = a.state.view(first).tensor;
+    const TensorId two = b.state.view(other).tensor;
+    if (a.tensors[one.index()].dtype != b.tensors[two.index()].dtype) return false;
+    TENPLEX_ASSIGN_OR_RETURN(const std::string bytes, joiner_.small_bytes(ranks_[0].part, one));
+    TENPLEX_ASSIGN_OR_RETURN(const std::string other_bytes, joiner_.small_bytes(rank.part, two));
+    return bytes == other_bytes;
+  }
+
+  Result<void> add_tensors() {
+    const FlatGroup& first = group_of(ranks_[0]);
+    const CheckpointInfo& file = joiner_.stored(ranks_[0].part);
+    for (std::size_t index = begin(); index < end(); ++index) {
+      Parameter& parameter = groups_.parameters()[index];
+      const auto add = [&](std::string_view slot, TensorId flat) -> Result<void> {
+        TENPLEX_ASSIGN_OR_RETURN(const auto number,
+                                 joiner_.add_tensor(parameter.name, file.tensors[flat.index()].dtype, parameter.shape));
+        parameter.slots.emplace_back(slot, number);
+        return {};
+      };
+      TENPLEX_TRY(add(kMasterSlot, first.master));
+      for (const auto& [slot, flat] : first.slots) {
+        if (slot == kMasterSlot) return corrupt(fmt::format("group {}: the optimizer has a state '{}'", group_, slot));
+        TENPLEX_TRY(add(slot, flat));
+      }
+    }
+    return {};
+  }
+
+  Result<void> add_runs(const Parameter& parameter, std::size_t rank, std::int64_t at, std::int64_t from,
+                        std::int64_t elements) {
+    if (elements == 0) return {};
+    const FlatGroup& group = group_of(ranks_[rank]);
+    for (std::size_t slot = 0; slot < parameter.slots.size(); ++slot) {
+      const TensorId flat = slot == 0 ? group.master : group.slots[slot - 1].second;
+      auto added = joiner_.add_run(parameter.slots[slot].second, DeviceId(rank),
+                                   {ranks_[rank].part, flat, at, from, from + elements});
+      if (!added)
+        return std::move(added).error().with_context(
+            fmt::format("parameter '{}' {}", parameter.name, parameter.slots[slot].first));
+    }
+    return {};
+  }
+
+  Result<void> place_fragments() {
+    std::vector<std::int64_t> placed(end() - begin(), 0);
+    std::int64_t unused = 0;
+    std::int64_t padding = group_of(ranks_[0]).alignment;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const FlatGroup& group = group_of(ranks_[rank]);
+      unused += group.size;
+      padding += group.padding;
+      for (const Fragment& fragment : group.fragments) {
+        const Parameter* parameter = groups_.find(fragment.name);
+        if (parameter == nullptr || parameter->group != group_)
+          return corrupt(
+              fmt::format("{}: a fragment of parameter '{}', which 'param_shapes' does not have in this group",
+                          where(ranks_[rank]), fragment.name));
+        std::int64_t& done = placed[static_cast<std::size_t>(parameter - groups_.parameters().data()) - begin()];
+        if (fragment.elements > volume(parameter->shape) - done)
+          return corrupt(fmt::format("{}: parameter '{}' of shape {} has more elements than that", where(ranks_[rank]),
+                                     parameter->name, to_string(parameter->shape)));
+        TENPLEX_TRY(add_runs(*parameter, rank, fragment.start, done, fragment.elements));
+        done += fragment.elements;
+        unused -= fragment.elements;
+      }
+    }
+    for (std::size_t index = begin(); index < end(); ++index) {
+      const Parameter& parameter = groups_.parameters()[index];
+      if (const std::int64_t found = placed[index - begin()]; found != volume(parameter.shape))
+        return corrupt(fmt::format("parameter '{}' of shape {}: group {} of all ranks has {} of its {} elements",
+                                   parameter.name, to_string(parameter.shape), group_, found, volume(parameter.shape)));
+    }
+    if (unused == padding) return {};
+    return corrupt(
+        fmt::format("group {}: {} elements of its flat tensors belong to no parameter, and its paddings add up "
+                    "to {}",
+                    group_, unused, padding));
+  }
+
+  Result<void> place_parts() {
+    const auto ranks = static_cast<std::int64_t>(ranks_.size());
+    std::int64_t at = 0;
+    for (std::size_t index = begin(); index < end(); ++index) {
+      const Parameter& parameter = groups_.parameters()[index];
+      const std::int64_t elements = volume(parameter.shape);
+      const std::int64_t part = ceil_div(elements, ranks);
+      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        const std::int64_t from = std::min(elements, static_cast<std::int64_t>(rank) * part);
+        auto added = add_runs(parameter, rank, at, from, std::min(part, elements - from));
+        if (!added) return std::move(added).error().with_context(where(ranks_[rank]));
+      }
+      const auto next = checked_add(at, part);
+      if (!next) return corrupt(fmt::format("group {}: its parameters are too large", group_));
+      at = *next;
+    }
+    for (const RankOptimizer& rank : ranks_)
+      if (group_of(rank).size != at)
+        return corrupt(fmt::format("{}: {} elements, and its parameters take {} on each of {} ranks", where(rank),
+                                   group_of(rank).size, at, ranks));
+    return {};
+  }
+
+  const std::vector<RankOptimizer>& ranks_;
+  CheckpointJoiner& joiner_;
+  ParameterGroups& groups_;
+  std::size_t group_ = 0;
+};
+
+}  // namespace
+
+Result<void> place_slots(const std::vector<RankOptimizer>& ranks, CheckpointJoiner* joiner, ParameterGroups* groups) {
+  return SlotPlacer(ranks, joiner, groups).run();
+}
+
+}  // namespace tenplex::deepspeed

@@ -1,0 +1,30 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the elements of every parameter and of its slots lie in the flat groups of all ranks.
+//
+//   ZeRO-1/2   rank 0 [ w w w u u ]   rank 1 [ u u b b · ]      u: 2 elements of rank 0, then 2 of rank 1; · padding
+//   ZeRO-3     rank 0 [ w w u u b ]   rank 1 [ w · u u b ]      every parameter: half of it on each rank
+//
+// Every element of every parameter is in exactly one place, and what is left of the groups is padding that the files
+// account for. Threads: as CheckpointJoiner.
+#pragma once
+
+#include <vector>
+
+#include "tenplex/formats/deepspeed/optimizer_file.h"
+#include "tenplex/formats/deepspeed/parameter_groups.h"
+#include "tenplex/formats/joined_reader.h"
+
+namespace tenplex::deepspeed {
+
+struct RankOptimizer {
+  CheckpointJoiner::Part part = 0;
+  OptimizerFile file;
+};
+
+/// Adds the slots of all parameters; `ranks` are in order. Errors: corrupt, naming parameter, group and file, where the
+/// ranks do not fit each other or the parameters.
+Result<void> place_slots(const std::vector<RankOptimizer>& ranks, CheckpointJoiner* joiner, ParameterGroups* groups);
+
+}  // namespace tenplex::deepspeed

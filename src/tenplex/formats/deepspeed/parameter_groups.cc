@@ -1,0 +1,50 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/deepspeed/parameter_groups.h"
+
+#include <fmt/format.h>
+
+#include "tenplex/formats/state/lookup.h"
+
+namespace tenplex::deepspeed {
+
+Result<std::vector<std::pair<std::string, Dims>>> read_shapes(const StateGraph& graph, NodeId dict) {
+  std::vector<std::pair<std::string, Dims>> shapes;
+  const auto items = mapping_items(graph, dict);
+  if (!items) return corrupt("the shapes of parameters are no dict");
+  shapes.reserve(items->size() / 2);
+  for (std::size_t at = 0; at + 1 < items->size(); at += 2) {
+    const auto name = text_of(graph, (*items)[at]);
+    const auto shape = dims_of(graph, (*items)[at + 1]);
+    if (!name || !shape) return corrupt(fmt::format("the shape of parameter '{}' is none", name.value_or("?")));
+    if (auto checked = check_tensor({std::string(*name), DType::kFloat32, *shape}); !checked)
+      return std::move(checked).error();
+    shapes.emplace_back(*name, *shape);
+  }
+  return shapes;
+}
+
+Result<ParameterGroups> ParameterGroups::read(const StateGraph& graph, NodeId param_shapes) {
+  ParameterGroups groups;
+  if (param_shapes == kNoNode || is_none(graph, param_shapes)) return groups;
+  const auto items = list_items(graph, param_shapes);
+  if (!items) return corrupt("'param_shapes' is no list");
+  for (const NodeId group : *items) {
+    auto shapes = read_shapes(graph, group).with_context("'param_shapes'");
+    if (!shapes) return std::move(shapes).error();
+    for (auto& [name, shape] : *shapes) {
+      if (!groups.index_.emplace(name, groups.parameters_.size()).second)
+        return corrupt(fmt::format("'param_shapes' has parameter '{}' twice", name));
+      groups.parameters_.push_back({std::move(name), shape, groups.group_count(), {}});
+    }
+    groups.first_.push_back(groups.parameters_.size());
+  }
+  return groups;
+}
+
+Parameter* ParameterGroups::find(std::string_view name) {
+  const auto found = index_.find(std::string(name));
+  return found == index_.end() ? nullptr : &parameters_[found->second];
+}
+
+}  // namespace tenplex::deepspeed

@@ -1,0 +1,54 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parameters that the optimizer has, as `param_shapes` of the model's file lists them: one dict of name and shape
+// per group, in the order in which the group's flat tensor has them. Value types. Threads: functions without state.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tenplex/base/result.h"
+#include "tenplex/formats/joined_reader.h"
+#include "tenplex/formats/state/state_graph.h"
+
+namespace tenplex::deepspeed {
+
+/// The name of the slot with the parameter itself in float32: in the files "fp32", in the tree "fp32_param".
+inline constexpr std::string_view kMasterSlot = "fp32_param";
+
+struct Parameter {
+  std::string name;
+  Dims shape;
+  std::size_t group = 0;
+  /// Slot, tensor; the master first. Filled by who reads the optimizer.
+  std::vector<std::pair<std::string, CheckpointJoiner::Number>> slots;
+};
+
+class ParameterGroups {
+ public:
+  /// `param_shapes` may be None: no parameters. Errors: corrupt for another structure and for a name that is there
+  /// twice.
+  static Result<ParameterGroups> read(const StateGraph& graph, NodeId param_shapes);
+
+  std::size_t group_count() const { return first_.size() - 1; }
+  /// [first, end) in parameters().
+  std::size_t first_of(std::size_t group) const { return first_[group]; }
+  std::vector<Parameter>& parameters() { return parameters_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  Parameter* find(std::string_view name);
+
+ private:
+  std::vector<Parameter> parameters_;
+  std::vector<std::size_t> first_{0};
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+/// Dicts of name and torch.Size, as frozen_param_shapes. Errors: corrupt.
+Result<std::vector<std::pair<std::string, Dims>>> read_shapes(const StateGraph& graph, NodeId dict);
+
+}  // namespace tenplex::deepspeed

@@ -1,0 +1,152 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/deepspeed/rank_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+namespace tenplex::deepspeed {
+namespace {
+
+constexpr std::int64_t kMaxTagBytes = 4096;
+constexpr std::string_view kModelEnd = "_model_states.pt";
+constexpr std::string_view kOptimizerEnd = "_optim_states.pt";
+
+bool take(std::string_view* text, std::string_view start) {
+  if (!text->starts_with(start)) return false;
+  text->remove_prefix(start.size());
+  return true;
+}
+
+std::optional<std::int64_t> take_number(std::string_view* text) {
+  constexpr std::size_t kMaxDigits = 9;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  const auto digits = static_cast<std::size_t>(end - text->data());
+  if (error != std::errc() || digits > kMaxDigits || text->front() == '-') return std::nullopt;
+  text->remove_prefix(digits);
+  return value;
+}
+
+bool looks_like_tag_folder(FileSystem& files, const std::string& folder) {
+  const auto entries = files.list(folder);
+  if (!entries) return false;
+  return std::any_of(entries->begin(), entries->end(), [](const FolderEntry& entry) {
+    return entry.name.ends_with(kModelEnd) || entry.name.ends_with(kOptimizerEnd);
+  });
+}
+
+/// The name in the file, without the spaces and line ends around it; nothing if there is no file.
+Result<std::optional<std::string>> read_tag(FileSystem& files, const std::string& path, std::string_view name) {
+  const auto source = files.open_below(path, std::string(name));
+  if (!source) return std::optional<std::string>();
+  if ((*source)->size() > kMaxTagBytes) return std::optional<std::string>();
+  TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(**source, 0, (*source)->size()));
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return std::optional<std::string>("");
+  return std::optional<std::string>(text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin));
+}
+
+/// The names by rank. Errors: corrupt for a gap.
+Result<std::vector<std::string>> in_order(const std::map<std::int64_t, std::string>& by_rank) {
+  std::vector<std::string> names;
+  for (const auto& [rank, name] : by_rank) {
+    if (rank != static_cast<std::int64_t>(names.size()))
+      return corrupt(fmt::format("'{}' is there, and no such file of data parallel rank {}", name, names.size()));
+    names.push_back(name);
+  }
+  return names;
+}
+
+Error refused(std::string_view name) {
+  const std::string_view what = name.starts_with("layer_") && name.find("_expert_") == std::string_view::npos
+                                    ? "holds a layer of a pipeline, which is not read"
+                                : name.starts_with("layer_") || name.starts_with("expp_rank_")
+                                    ? "holds experts, which are not read"
+                                    : "is none of the files that are read here, and may be a part of the checkpoint";
+  return unsupported(fmt::format("'{}' {}", name, what));
+}
+
+}  // namespace
+
+std::optional<RankFile> parse_rank_file(std::string_view name) {
+  RankFile file;
+  const bool optimizer = name.ends_with(kOptimizerEnd);
+  if (!optimizer && !name.ends_with(kModelEnd)) return std::nullopt;
+  std::string_view rest = name.substr(0, name.size() - (optimizer ? kOptimizerEnd : kModelEnd).size());
+  const bool typed = take(&rest, "bf16_") || take(&rest, "fp16_");
+  if (take(&rest, "zero_pp_rank_")) {
+    const auto rank = take_number(&rest);
+    if (!rank || !take(&rest, "_")) return std::nullopt;
+    file.data_rank = *rank;
+    file.kind = optimizer ? RankFile::Kind::kOptimizer : RankFile::Kind::kZeroModel;
+  } else if (optimizer || typed) {
+    return std::nullopt;
+  }
+  const auto rank = take(&rest, "mp_rank_") ? take_number(&rest) : std::nullopt;
+  if (!rank || !rest.empty()) return std::nullopt;
+  file.model_rank = *rank;
+  return file;
+}
+
+void note_others(const TagFiles& tag, std::vector<std::string>* problems) {
+  if (tag.others.empty()) return;
+  const std::string more = tag.others.size() == 1 ? "is" : fmt::format("and {} more are", tag.others.size() - 1);
+  problems->push_back(fmt::format("'{}' {} no part of the checkpoint and left out", tag.others[0], more));
+}
+
+Result<std::optional<std::string>> find_tag_folder(FileSystem& files, const std::string& path, std::string* root) {
+  root->clear();
+  if (looks_like_tag_folder(files, path)) return std::optional<std::string>(path);
+  for (const std::string_view pointer : {"latest", "latest_universal"}) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::optional<std::string> tag, read_tag(files, path, pointer));
+    if (!tag) continue;
+    auto folder = checked_join(path, *tag);
+    if (!folder) return std::move(folder).error().with_context(fmt::format("'{}/{}'", path, pointer));
+    if (!looks_like_tag_folder(files, *folder))
+      return corrupt(
+          fmt::format("'{}/{}' says '{}', and that is no folder of a DeepSpeed checkpoint", path, pointer, *tag));
+    *root = path;
+    return std::optional<std::string>(*folder);
+  }
+  return std::optional<std::string>();
+}
+
+Result<TagFiles> list_tag_files(FileSystem& files, const std::string& folder) {
+  TENPLEX_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, files.list(folder));
+  TagFiles found;
+  found.folder = folder;
+  std::map<std::int64_t, std::string> models;
+  std::map<std::int64_t, std::string> optimizers;
+  for (const FolderEntry& entry : entries) {
+    const auto file = parse_rank_file(entry.name);
+    if (file && file->model_rank > 0)
+      return unsupported(fmt::format(
+          "'{}' is of a tensor parallel (or pipeline) rank; only checkpoints with mp_rank_00 alone are read",
+          entry.name));
+    if (!file && entry.name.ends_with(".pt")) return refused(entry.name);
+    if (!file && entry.name == "zero" && entry.status.kind == FileKind::kFolder) {
+      found.universal = true;
+    } else if (!file) {
+      found.others.push_back(entry.name);
+    } else if (file->kind == RankFile::Kind::kModel) {
+      found.model = entry.name;
+    } else {
+      const bool model = file->kind == RankFile::Kind::kZeroModel;
+      const auto [known, added] = (model ? models : optimizers).emplace(file->data_rank, entry.name);
+      if (!added) return corrupt(fmt::format("'{}' and '{}' are of the same rank", known->second, entry.name));
+    }
+  }
+  TENPLEX_ASSIGN_OR_RETURN(found.zero_models, in_order(models));
+  TENPLEX_ASSIGN_OR_RETURN(found.optimizers, in_order(optimizers));
+  if (found.model.empty() && found.zero_models.empty())
+    return not_found("no file with the model's states (mp_rank_00_model_states.pt or zero_pp_rank_0_mp_rank_00_…)");
+  if (found.universal && !found.optimizers.empty())
+    return corrupt(fmt::format("both 'zero' of a universal checkpoint and '{}' are there", found.optimizers[0]));
+  return found;
+}
+
+}  // namespace tenplex::deepspeed

@@ -1,0 +1,188 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/deepspeed/zero_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenplex/base/counted.h"
+#include "tenplex/formats/deepspeed/flat_places.h"
+#include "tenplex/formats/deepspeed/model_tree.h"
+#include "tenplex/formats/state/lookup.h"
+
+namespace tenplex::deepspeed {
+namespace {
+
+// Of optimizer_state_dict: what the flat groups are made of, and how they were cut.
+constexpr std::array<std::string_view, 5> kFlatKeys = {"base_optimizer_state", "single_partition_of_fp32_groups",
+                                                       "param_slice_mappings", "fp32_flat_groups",
+                                                       "optimizer_state_dict"};
+constexpr std::array<std::string_view, 2> kSameKeys = {"zero_stage", "ds_version"};
+
+template <std::size_t N>
+bool is_one_of(const std::array<std::string_view, N>& keys, std::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+class ZeroReader {
+ public:
+  ZeroReader(FileSystem& files, const TagFiles& tag, const ReadOptions& options)
+      : tag_(tag), joiner_(files, tag.folder, {options, tag.prefix, {kParameterNumber}}) {}
+
+  Result<std::unique_ptr<CheckpointReader>> run() {
+    std::vector<CheckpointJoiner::Part> models;
+    for (const std::string& name : tag_.zero_models.empty() ? std::vector{tag_.model} : tag_.zero_models) {
+      TENPLEX_ASSIGN_OR_RETURN(models.emplace_back(), joiner_.open(name));
+    }
+    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(models, &joiner_));
+    TENPLEX_TRY(check_ranks(tree));
+    TENPLEX_TRY(read_optimizers());
+    if (!ranks_.empty()) {
+      TENPLEX_TRY(compare_optimizers(&tree));
+      TENPLEX_TRY(place_slots(ranks_, &joiner_, &tree.groups()));
+      tree.add_common("optimizer_state", copy_optimizer_state());
+      TENPLEX_TRY(add_rest_of_file(&tree));
+    }
+    CheckpointInfo info;
+    info.format = "deepspeed";
+    note_others(tag_, &info.problems);
+    info.detail = fmt::format("DeepSpeed {}, {}", stage_text(),
+                              counted(std::max<std::size_t>(ranks_.size(), 1), "data parallel rank"));
+    info.device_count = static_cast<int>(std::max<std::size_t>(ranks_.size(), 1));
+    return std::move(tree).finish(std::move(info));
+  }
+
+ private:
+  std::string stage_text() const {
+    if (ranks_.empty()) return "without ZeRO";
+    return ranks_[0].file.whole_parameters ? "ZeRO stage 3" : "ZeRO stage 1 or 2";
+  }
+
+  Result<void> check_ranks(const ModelTree& tree) const {
+    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t ranks, tree.data_ranks());
+    const auto found = static_cast<std::int64_t>(tag_.optimizers.size());
+    if (found == 0) {
+      const NodeId shapes = tree.item("param_shapes");
+      if (shapes == kNoNode || is_none(tree.model_file().state, shapes)) return {};
+      return corrupt("the optimizer's files (zero_pp_rank_…_optim_states.pt) are missing");
+    }
+    if (found != ranks)
+      return corrupt(fmt::format("the model's file says 'dp_world_size' {}, and there {} of the optimizer: {}", ranks,
+                                 found == 1 ? "is 1 file" : fmt::format("are {} files", found),
+                                 found < ranks ? "one of a rank is missing" : "one is of another job"));
+    const auto models = static_cast<std::int64_t>(tag_.zero_models.size());
+    if (models != 0 && models != ranks)
+      return corrupt(fmt::format("'dp_world_size' is {}, and there are {} files with a rank's states of the model",
+                                 ranks, models));
+    return {};
+  }
+
+  Result<void> read_optimizers() {
+    for (const std::string& name : tag_.optimizers) {
+      RankOptimizer& rank = ranks_.emplace_back();
+      TENPLEX_ASSIGN_OR_RETURN(rank.part, joiner_.open(name));
+      auto file = read_optimizer_file(joiner_.stored(rank.part), static_cast<std::int64_t>(tag_.optimizers.size()));
+      if (!file) return std::move(file).error().with_context(fmt::format("'{}'", name));
+      rank.file = std::move(*file);
+      if (rank.file.whole_parameters == tag_.zero_models.empty())
+        return corrupt(fmt::format("'{}' is of ZeRO stage {}, and the model's files are not", name,
+                                   rank.file.whole_parameters ? "3" : "1 or 2"));
+    }
+    return {};
+  }
+
+  const StateGraph& graph_of(std::size_t rank) const { return joiner_.stored(ranks_[rank].part).state; }
+
+  Result<void> compare_optimizers(ModelTree* tree) {
+    for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
+      const StateGraph& first = graph_of(0);
+      const StateGraph& other = graph_of(rank);
+      std::vector<NodeId> kept;
+      const auto items = mapping_items(other, ranks_[rank].file.outer);
+      for (std::size_t at = 0; at + 1 < items->size(); at += 2) {
+        const std::string_view key = text_of(other, (*items)[at]).value_or("");
+        if (is_one_of(kFlatKeys, key) || key == "group_paddings") continue;
+        const NodeId same = find_item(first, ranks_[0].file.outer, key);
+        if (same != kNoNode && equal_objects(first, same, other, (*items)[at + 1])) continue;
+        if (is_one_of(kSameKeys, key))
+          return corrupt(fmt::format("'{}': '{}' is not that of '{}': the files are not of one checkpoint",
+                                     joiner_.name(ranks_[rank].part), key, joiner_.name(ranks_[0].part)));
+        const NodeId value = joiner_.copy_state(ranks_[rank].part, other, (*items)[at + 1], DeviceId(rank));
+        kept.insert(kept.end(), {joiner_.state().add_string(std::string(key)), value});
+      }
+      TENPLEX_TRY(compare_versions(rank, *tree));
+      if (!kept.empty())
+        tree->add_of_rank(static_cast<std::int64_t>(rank), "optimizer_state",
+                          joiner_.state().add_dict(std::move(kept)));
+    }
+    return compare_versions(0, *tree);
+  }
+
+  Result<void> compare_versions(std::size_t rank, const ModelTree& tree) const {
+    const StateGraph& model = tree.model_file().state;
+    const StateGraph& optimizer = graph_of(rank);
+    const NodeId one = tree.item("ds_version");
+    const NodeId two = find_item(optimizer, optimizer.root, "ds_version");
+    if (text_of(model, one) == text_of(optimizer, two)) return {};
+    return corrupt(fmt::format("'{}' was written by DeepSpeed {}, the model's states by {}",
+                               joiner_.name(ranks_[rank].part), text_of(optimizer, two).value_or("?"),
+                               text_of(model, one).value_or("?")));
+  }
+
+  // As in a universal checkpoint of ZeRO-3: without flat tensors, and with what the optimizer has per group.
+  NodeId copy_optimizer_state() {
+    StateGraph graph = graph_of(0);
+    const OptimizerFile& file = ranks_[0].file;
+    std::vector<NodeId> states;
+    for (std::size_t group = 0; group < file.groups.size(); ++group) {
+      if (file.groups[group].rest.empty()) continue;
+      std::vector<NodeId> rest;
+      for (const auto& [key, value] : file.groups[group].rest) rest.insert(rest.end(), {graph.add_string(key), value});
+      const NodeId number = graph.add_int(static_cast<std::int64_t>(group));
+      states.insert(states.end(), {number, graph.add_dict(std::move(rest))});
+    }
+    const NodeId state = graph.add_dict(std::move(states));
+    set_item(graph, file.base, "state", state);
+    for (const std::string_view key : kFlatKeys) remove_item(graph, file.outer, key);
+    set_item(graph, file.outer, "optimizer_state_dict", file.base);
+    // ZeRO-3 has it in the file's outer dict alone.
+    const NodeId version = find_item(graph, graph.root, "ds_version");
+    if (find_item(graph, file.outer, "ds_version") == kNoNode && version != kNoNode)
+      set_item(graph, file.outer, "ds_version", version);
+    return joiner_.copy_state(ranks_[0].part, graph, file.outer, DeviceId(0));
+  }
+
+  // ds_config and ds_version are those of the model's file, as a rule.
+  Result<void> add_rest_of_file(ModelTree* tree) {
+    StateGraph graph = graph_of(0);
+    const StateGraph& model = tree->model_file().state;
+    remove_item(graph, graph.root, "optimizer_state_dict");
+    for (const std::string_view key : {"ds_config", "ds_version"}) {
+      const NodeId one = find_item(graph, graph.root, key);
+      if (one != kNoNode && tree->item(key) != kNoNode && equal_objects(graph, one, model, tree->item(key)))
+        remove_item(graph, graph.root, key);
+    }
+    if (!mapping_items(graph, graph.root)->empty())
+      tree->add_common("optimizer_file", joiner_.copy_state(ranks_[0].part, graph, graph.root, DeviceId(0)));
+    return {};
+  }
+
+  const TagFiles& tag_;
+  CheckpointJoiner joiner_;
+  std::vector<RankOptimizer> ranks_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CheckpointReader>> open_zero(FileSystem& files, const TagFiles& tag,
+                                                    const ReadOptions& options) {
+  return ZeroReader(files, tag, options).run();
+}
+
+}  // namespace tenplex::deepspeed
