@@ -92,8 +92,13 @@ def library_options(case: Case) -> dict[str, Any]:
 
 
 def make_model(case: Case) -> Any:
-    grid = case.grid
-    parallel_state.initialize_model_parallel(grid.tp, grid.pp, expert_model_parallel_size=grid.ep)
+    return make_models(case.grid, case.experts, chunks=1)[0]
+
+
+def make_models(grid: Grid, with_experts: bool, chunks: int) -> list[Any]:
+    """The rank's parts of the model: one, or one for each virtual pipeline stage."""
+    virtual = chunks if chunks > 1 else None
+    parallel_state.initialize_model_parallel(grid.tp, grid.pp, virtual, expert_model_parallel_size=grid.ep)
     experts: dict[str, Any] = {"num_moe_experts": EXPERTS, "moe_ffn_hidden_size": 8}
     config = TransformerConfig(
         num_layers=LAYERS,
@@ -103,26 +108,65 @@ def make_model(case: Case) -> Any:
         kv_channels=4,
         ffn_hidden_size=24,
         gated_linear_unit=True,
-        add_bias_linear=not case.experts,
+        add_bias_linear=not with_experts,
         use_cpu_initialization=True,
         gradient_accumulation_fusion=False,
         params_dtype=torch.bfloat16,
         pipeline_dtype=torch.bfloat16,
         tensor_model_parallel_size=grid.tp,
         pipeline_model_parallel_size=grid.pp,
+        virtual_pipeline_model_parallel_size=virtual,
         expert_model_parallel_size=grid.ep,
-        **(experts if case.experts else {}),
+        **(experts if with_experts else {}),
     )
-    model = GPTModel(
-        config,
-        get_gpt_layer_local_spec(num_experts=EXPERTS if case.experts else None, qk_layernorm=False),
-        vocab_size=padded_vocabulary(grid.tp),
-        max_sequence_length=32,
-        pre_process=parallel_state.is_pipeline_first_stage(),
-        post_process=parallel_state.is_pipeline_last_stage(),
-        share_embeddings_and_output_weights=False,
-    )
-    return model.bfloat16()
+    models = []
+    for chunk in range(chunks):
+        place: dict[str, Any] = {"ignore_virtual": False, "vp_stage": chunk} if virtual else {}
+        model = GPTModel(
+            config,
+            get_gpt_layer_local_spec(num_experts=EXPERTS if with_experts else None, qk_layernorm=False),
+            vocab_size=padded_vocabulary(grid.tp),
+            max_sequence_length=32,
+            pre_process=parallel_state.is_pipeline_first_stage(**place),
+            post_process=parallel_state.is_pipeline_last_stage(**place),
+            share_embeddings_and_output_weights=False,
+            **({"vp_stage": chunk} if virtual else {}),
+        )
+        models.append(model.bfloat16())
+    return models
+
+
+def sharded_parameters(model: Any) -> Iterator[tuple[str, list[Any]]]:
+    """For each parameter its name in the rank's model, and what the distributed format stores of it (one part, or the
+    two halves of a gated projection), one tensor per layer."""
+    of_storage = {parameter.data_ptr(): name for name, parameter in model.named_parameters()}
+    sharded = model.sharded_state_dict(metadata={"non_homogeneous_layers": True})
+    for entry in sharded.values():
+        data = getattr(entry, "data", None)
+        if isinstance(data, torch.Tensor) and data.data_ptr() in of_storage:
+            parts = [entry] if isinstance(entry, ShardedTensor) else entry.build()
+            yield of_storage.pop(data.data_ptr()), list(parts.values()) if isinstance(parts, dict) else parts
+    assert not of_storage, of_storage
+
+
+def mixed_precision_optimizer(models: list[Any], value: Any) -> dict[str, Any]:
+    """Float16OptimizerWithFloat16Params.state_dict(): the library's groups, torch's Adam over float32 copies."""
+    from megatron.core.optimizer import OptimizerConfig, _get_param_groups
+
+    groups = _get_param_groups(models, OptimizerConfig(lr=1e-4, min_lr=1e-5, weight_decay=0.1), None)
+    masters = [[value(parameter, "fp32_param") for parameter in group["params"]] for group in groups]
+    names = [list(group["params"]) for group in groups]
+    for group, copies in zip(groups, masters, strict=True):
+        group["params"] = copies
+    adam = torch.optim.Adam(groups, lr=1e-4)
+    for parameters, copies in zip(names, masters, strict=True):
+        for parameter, copy in zip(parameters, copies, strict=True):
+            adam.state[copy] = {
+                "step": torch.tensor(69.0),
+                "exp_avg": value(parameter, "exp_avg"),
+                "exp_avg_sq": value(parameter, "exp_avg_sq"),
+            }
+    return {"optimizer": adam.state_dict(), "fp32_from_fp16_params": masters}
 
 
 def checkpoint_state(case: Case, with_rng: bool) -> dict[str, Any]:

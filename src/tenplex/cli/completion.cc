@@ -36,7 +36,9 @@ std::string names_of(const Entries& entries) {
 
 std::vector<Values> known_values() {
   const std::string layouts = names_of(builtin_layouts());
-  return {{"--format", names_of(formats())},
+  std::vector<Format> written(formats().begin(), formats().end());
+  std::erase_if(written, [](const Format& format) { return format.make_writer == nullptr; });
+  return {{"--format", names_of(written)},
           {"--layout", layouts},
           {"--from-layout", layouts},
           {"--placement", "keep rank-order"},

@@ -58,6 +58,8 @@ ReadOptions SourceOptions::reading() const {
   ReadOptions reading;
   reading.objects_folder = objects_folder;
   reading.follow_links = follow_links;
+  const auto selection = parse_selection(only);
+  reading.model_only = selection && selection->part == Selection::Part::kModel;
   return reading;
 }
 

@@ -10,6 +10,7 @@
 #include "tenplex/formats/deepspeed/deepspeed_format.h"
 #include "tenplex/formats/hf/hf_format.h"
 #include "tenplex/formats/megatron/megatron_format.h"
+#include "tenplex/formats/megatron_legacy/legacy_format.h"
 #include "tenplex/formats/safetensors/safetensors_format.h"
 #include "tenplex/formats/torch/torch_format.h"
 #include "tenplex/formats/watched_reader.h"
@@ -34,9 +35,10 @@ std::string describe(FileSystem& files, const std::string& path) {
   return text;
 }
 
-std::string format_names() {
+std::string format_names(bool written) {
   std::string names;
   for (const Format& format : formats()) {
+    if (written && format.make_writer == nullptr) continue;
     if (!names.empty()) names += ", ";
     names += format.name;
   }
@@ -46,8 +48,8 @@ std::string format_names() {
 }  // namespace
 
 std::span<const Format> formats() {
-  static const std::array kFormats = {megatron_dist_format(), dcp_format(),   hf_format(),
-                                      safetensors_format(),   torch_format(), deepspeed_format()};
+  static const std::array kFormats = {megatron_dist_format(), megatron_legacy_format(), dcp_format(),      hf_format(),
+                                      safetensors_format(),   torch_format(),           deepspeed_format()};
   return kFormats;
 }
 
@@ -58,7 +60,7 @@ Result<std::unique_ptr<CheckpointReader>> open_checkpoint(FileSystem& files, con
     if (!format.detect(files, path)) continue;
     return open_watched(files, [&](FileSystem& watched) { return format.open(watched, path, options); });
   }
-  return unsupported(fmt::format("{}: none of the formats {}: {}", path, format_names(), describe(files, path)));
+  return unsupported(fmt::format("{}: none of the formats {}: {}", path, format_names(false), describe(files, path)));
 }
 
 bool in_same_place(const CheckpointReader& reader, std::size_t first, std::size_t second) {
@@ -71,9 +73,13 @@ bool in_same_place(const CheckpointReader& reader, std::size_t first, std::size_
 }
 
 Result<const Format*> find_format(std::string_view name) {
-  for (const Format& format : formats())
-    if (format.name == name) return &format;
-  return invalid_argument(fmt::format("unknown format '{}', expected one of {}", name, format_names()));
+  for (const Format& format : formats()) {
+    if (format.name != name) continue;
+    if (format.make_writer != nullptr) return &format;
+    return invalid_argument(
+        fmt::format("format '{}' is read, not written; give another one with --format: {}", name, format_names(true)));
+  }
+  return invalid_argument(fmt::format("unknown format '{}', expected one of {}", name, format_names(true)));
 }
 
 }  // namespace tenplex

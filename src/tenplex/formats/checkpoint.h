@@ -116,6 +116,9 @@ struct ReadOptions {
   std::string objects_folder;                               ///< --objects: where opaque objects lie; empty = not given
   std::int64_t max_metadata_bytes = std::int64_t{4} << 30;  ///< refuse larger headers, pickles and indexes
   bool follow_links = false;                                ///< --follow-links: also links that leave the folder
+  /// --only model: where a format cannot tell what belongs to which parameter in an optimizer, it leaves the optimizer
+  /// out instead of giving an error.
+  bool model_only = false;
 };
 
 // ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,7 +230,7 @@ struct Format {
   bool (*detect)(FileSystem& files, const std::string& path);
   Result<std::unique_ptr<CheckpointReader>> (*open)(FileSystem& files, const std::string& path,
                                                     const ReadOptions& options);
-  std::unique_ptr<CheckpointWriter> (*make_writer)();
+  std::unique_ptr<CheckpointWriter> (*make_writer)();  ///< null: the format is only read
   /// The target with further cuts that the format's own library makes, to be written as it would; null: none. The
   /// writer takes any target.
   std::unique_ptr<Collection> (*as_stored)(std::unique_ptr<Collection> target) = nullptr;
@@ -241,7 +244,7 @@ std::span<const Format> formats();
 Result<std::unique_ptr<CheckpointReader>> open_checkpoint(FileSystem& files, const std::string& path,
                                                           const ReadOptions& options);
 
-/// Errors: invalid_argument, listing the names.
+/// A format that is written, by its name. Errors: invalid_argument, listing the names.
 Result<const Format*> find_format(std::string_view name);
 
 }  // namespace tenplex

@@ -95,14 +95,21 @@ Result<CheckpointJoiner::Part> CheckpointJoiner::open(const std::string& relativ
   return static_cast<Part>(parts_.size() - 1);
 }
 
-Result<std::string> CheckpointJoiner::small_bytes(Part part, TensorId tensor) const {
+Result<std::string> CheckpointJoiner::bytes(Part part, TensorId tensor, std::int64_t begin, std::int64_t size) const {
   const TensorInfo& info = stored(part).tensors[tensor.index()];
   TENPLEX_ASSIGN_OR_RETURN(const ChunkLocation location, parts_[part]->locate(tensor.index()));
-  if (tenplex::size_bytes(info) > kMaxSmallBytes || !is_row_major(location.strides, info.shape))
+  if (!is_row_major(location.strides, info.shape))
+    return unsupported(fmt::format("'{}': tensor '{}' is not contiguous", names_[part], info.name));
+  TENPLEX_ASSIGN_OR_RETURN(const ByteSource* source, parts_[part]->file(0));
+  return read_string(*source, location.offset_bytes + begin, size);
+}
+
+Result<std::string> CheckpointJoiner::small_bytes(Part part, TensorId tensor) const {
+  const TensorInfo& info = stored(part).tensors[tensor.index()];
+  if (tenplex::size_bytes(info) > kMaxSmallBytes)
     return unsupported(fmt::format("'{}': tensor '{}' of shape {} is no single number", names_[part], info.name,
                                    to_string(info.shape)));
-  TENPLEX_ASSIGN_OR_RETURN(const ByteSource* source, parts_[part]->file(0));
-  return read_string(*source, location.offset_bytes, tenplex::size_bytes(info));
+  return bytes(part, tensor, 0, tenplex::size_bytes(info));
 }
 
 Result<CheckpointJoiner::Number> CheckpointJoiner::add_tensor(std::string_view name, DType dtype, const Dims& shape) {

@@ -56,6 +56,10 @@ class CheckpointJoiner {
   /// io.
   Result<std::string> small_bytes(Part part, TensorId tensor) const;
 
+  /// `size` bytes from `begin` of a stored tensor's row-major bytes. Requires: they are in it. Errors: unsupported for
+  /// other strides; corrupt, io.
+  Result<std::string> bytes(Part part, TensorId tensor, std::int64_t begin, std::int64_t size) const;
+
   // ── Tensors ──
   /// A tensor without elements yet. Errors: as check_shape(); `name` is for messages.
   Result<Number> add_tensor(std::string_view name, DType dtype, const Dims& shape);

@@ -1,0 +1,391 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "tenplex/base/counted.h"
+#include "tenplex/formats/megatron_legacy/legacy_format.h"
+#include "tenplex/formats/megatron_legacy/optimizer_slots.h"
+#include "tenplex/formats/megatron_legacy/rank_folders.h"
+#include "tenplex/formats/megatron_legacy/rank_model.h"
+#include "tenplex/formats/megatron_legacy/tensor_parts.h"
+#include "tenplex/formats/state/lookup.h"
+#include "tenplex/ptc/builtin_layouts.h"
+
+namespace tenplex {
+namespace megatron_legacy {
+namespace {
+
+constexpr std::string_view kModelFile = "model_optim_rng.pt";
+constexpr std::string_view kOptimizerFile = "distrib_optim.pt";
+constexpr std::string_view kWords = "embedding.word_embeddings.weight";
+constexpr std::string_view kHead = "output_layer.weight";
+
+struct RankFile {
+  const RankFolder* rank = nullptr;
+  CheckpointJoiner::Part file = 0;
+  RankModel model;
+  std::vector<OwnParameter> parameters;
+};
+
+/// "optimizer.state.exp_avg.NAME".
+std::string slot_name(std::string_view slot, std::string_view parameter) {
+  return fmt::format("optimizer.state.{}.{}", slot, parameter);
+}
+
+class LegacyReader {
+ public:
+  LegacyReader(FileSystem& files, std::string folder, const ReadOptions& options)
+      : files_(files),
+        folder_(std::move(folder)),
+        model_only_(options.model_only),
+        joiner_(files, folder_, {options, "", {}}) {}
+
+  Result<std::unique_ptr<CheckpointReader>> run() {
+    TENPLEX_TRY(open_ranks());
+    TENPLEX_TRY(check_ranks());
+    TENPLEX_TRY(number_layers());
+    for (RankFile& rank : ranks_) add_model(&rank);
+    TENPLEX_TRY(add_optimizers());
+    TENPLEX_TRY(merge_tied());
+    TENPLEX_ASSIGN_OR_RETURN(const Layout layout, builtin_layout("megatron-gpt"));
+    auto numbers = join_tensors(layout, layout_sizes(), folders_, tensors_, &joiner_);
+    if (!numbers) return std::move(numbers).error();
+    return finish(*numbers);
+  }
+
+ private:
+  const CheckpointInfo& stored(const RankFile& rank) const { return joiner_.stored(rank.file); }
+  const StateGraph& graph(const RankFile& rank) const { return stored(rank).state; }
+
+  // ── Files ──
+  Result<void> open_ranks() {
+    TENPLEX_ASSIGN_OR_RETURN(folders_, list_rank_folders(files_, folder_, SecondNumber::kPipeline));
+    for (const RankFolder& folder : folders_.ranks) TENPLEX_TRY(open_rank(folder));
+    const auto experts = argument(stored(ranks_[0]), "expert_model_parallel_size");
+    const auto stages = argument(stored(ranks_[0]), "pipeline_model_parallel_size");
+    const bool has_two_numbers = parse_rank_folder(folders_.ranks[0].name).size() == 2;
+    if (!has_two_numbers || !experts || *experts == 1 || stages.value_or(1) != 1) return {};
+    std::vector<CheckpointJoiner::Part> parts;
+    std::map<std::string, CheckpointJoiner::Part> part_of;
+    for (const RankFile& rank : ranks_) part_of[rank.rank->name] = rank.file;
+    TENPLEX_ASSIGN_OR_RETURN(folders_, list_rank_folders(files_, folder_, SecondNumber::kExpert));
+    ranks_.clear();
+    for (const RankFolder& folder : folders_.ranks) ranks_.push_back({&folder, part_of.at(folder.name), {}, {}});
+    return {};
+  }
+
+  Result<void> open_rank(const RankFolder& folder) {
+    TENPLEX_ASSIGN_OR_RETURN(const CheckpointJoiner::Part part,
+                             joiner_.open(fmt::format("{}/{}", folder.name, kModelFile)));
+    ranks_.push_back({&folder, part, {}, {}});
+    return {};
+  }
+
+  Error of_rank(const RankFile& rank, Error error) const {
+    return std::move(error).with_context(fmt::format("'{}'", joiner_.name(rank.file)));
+  }
+
+  // What args and counters say must be the same everywhere, and what the folders are.
+  Result<void> check_ranks() {
+    for (RankFile& rank : ranks_) {
+      auto model = read_rank_model(stored(rank));
+      if (!model) return of_rank(rank, std::move(model).error());
+      rank.model = std::move(*model);
+      if (rank.model.chunks.size() != ranks_[0].model.chunks.size())
+        return corrupt(fmt::format("'{}' has {} of the model, '{}' has {}", joiner_.name(rank.file),
+                                   counted(rank.model.chunks.size(), "part"), joiner_.name(ranks_[0].file),
+                                   ranks_[0].model.chunks.size()));
+      for (const std::string_view key : {"iteration", "checkpoint_version"}) {
+        const NodeId first = find_item(graph(ranks_[0]), graph(ranks_[0]).root, key);
+        const NodeId here = find_item(graph(rank), graph(rank).root, key);
+        const bool same = (first == kNoNode) == (here == kNoNode) &&
+                          (first == kNoNode || equal_objects(graph(ranks_[0]), first, graph(rank), here));
+        if (!same)
+          return corrupt(fmt::format("'{}' has another '{}' than '{}': they are not of one checkpoint",
+                                     joiner_.name(rank.file), key, joiner_.name(ranks_[0].file)));
+      }
+      TENPLEX_TRY(check_argument(rank, "tensor_model_parallel_size", folders_.tensor_size));
+      TENPLEX_TRY(check_argument(rank, "pipeline_model_parallel_size", folders_.pipeline_size));
+      TENPLEX_TRY(check_argument(rank, "expert_model_parallel_size", folders_.expert_size));
+    }
+    return {};
+  }
+
+  Result<void> check_argument(const RankFile& rank, std::string_view name, std::int64_t expected) const {
+    const auto found = argument(stored(rank), name);
+    if (!found || *found == expected) return {};
+    return corrupt(
+        fmt::format("'{}' says '{}' {}, and the folders are of {}", joiner_.name(rank.file), name, *found, expected));
+  }
+
+  // ── Names ──
+  // Chunk v of stage p comes v · stages + p-th.
+  Result<void> number_layers() {
+    const std::size_t chunks = ranks_[0].model.chunks.size();
+    std::map<std::string, std::int64_t, std::less<>> next;
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      for (std::int64_t stage = 0; stage < folders_.pipeline_size; ++stage) {
+        const auto& layers = rank_at(0, 0, stage).model.chunks[chunk].layers;
+        for (const RankFile& rank : ranks_)
+          if (rank.rank->pipeline == stage && rank.model.chunks[chunk].layers != layers)
+            return corrupt(fmt::format("'{}' has other layers than the other ranks of its stage", rank.rank->name));
+        for (const auto& [stack, count] : layers) {
+          first_layer_[{chunk, stage, std::string(stack)}] = next[std::string(stack)];
+          next[std::string(stack)] += count;
+        }
+      }
+    }
+    const auto layers = argument(stored(ranks_[0]), "num_layers");
+    const auto found = next.find("decoder");
+    if (layers && found != next.end() && found->second != *layers)
+      return corrupt(
+          fmt::format("'num_layers' is {}, and the files have {}", *layers, counted(found->second, "layer")));
+    for (const RankFile& rank : ranks_)
+      if (rank.model.experts != ranks_[0].model.experts && rank.model.experts != 0 && ranks_[0].model.experts != 0)
+        return corrupt(fmt::format("'{}' has {}, '{}' has {}", rank.rank->name, counted(rank.model.experts, "expert"),
+                                   ranks_[0].rank->name, ranks_[0].model.experts));
+    return {};
+  }
+
+  const RankFile& rank_at(std::int64_t tensor, std::int64_t expert, std::int64_t stage) const {
+    return ranks_[static_cast<std::size_t>(&folders_.at(tensor, expert, stage) - folders_.ranks.data())];
+  }
+
+  std::string global_name(const RankFile& rank, std::size_t chunk, const NumberedName& name) const {
+    const auto first = first_layer_.find({chunk, rank.rank->pipeline, std::string(name.stack)});
+    const std::int64_t layer = first == first_layer_.end() ? 0 : first->second;
+    return name.with(name.layer.value_or(0) + layer, name.expert.value_or(0) + rank.rank->expert * rank.model.experts);
+  }
+
+  // ── Tensors ──
+  void add_model(RankFile* rank) {
+    for (std::size_t chunk = 0; chunk < rank->model.chunks.size(); ++chunk) {
+      for (const ModelEntry& entry : rank->model.chunks[chunk].entries) {
+        std::string name = global_name(*rank, chunk, entry.name);
+        if (!is_tensor(graph(*rank), entry.node) || name.ends_with("_extra_state")) {
+          if (rank->rank->tensor == 0 && (rank->rank->expert == 0 || entry.name.expert))
+            objects_.push_back({std::move(name), rank, entry.node});
+          continue;
+        }
+        const TensorId tensor = graph(*rank).view(entry.node).tensor;
+        rank->parameters.push_back({name, tensor, entry.name.expert.has_value()});
+        add_part(name, {rank->rank, rank->file, tensor});
+      }
+    }
+  }
+
+  void add_part(const std::string& name, const TensorPart& part) {
+    const auto [known, added] = tensor_of_name_.try_emplace(name, tensors_.size());
+    if (added) tensors_.push_back({name, {}});
+    tensors_[known->second].parts.push_back(part);
+  }
+
+  Result<void> add_optimizers() {
+    if (model_only_) return {};
+    for (const RankFile& rank : ranks_) {
+      const NodeId optimizer = find_item(graph(rank), graph(rank).root, "optimizer");
+      if (optimizer == kNoNode || is_none(graph(rank), optimizer)) continue;
+      if (files_.status(fmt::format("{}/{}/{}", folder_, rank.rank->name, kOptimizerFile)))
+        return unsupported(
+            fmt::format("'{}/{}' is of the distributed optimizer, whose state is not read; --only model "
+                        "reads the model alone",
+                        rank.rank->name, kOptimizerFile));
+      auto slots = find_optimizer_slots(stored(rank), optimizer, rank.parameters);
+      if (!slots) return of_rank(rank, std::move(slots).error().with_context("--only model reads the model alone"));
+      for (const OwnSlot& slot : slots->slots)
+        add_part(slot_name(slot.slot, rank.parameters[slot.parameter].name), {rank.rank, rank.file, slot.stored});
+      for (const TensorId step : slots->steps) TENPLEX_TRY(add_step({rank.rank, rank.file, step}));
+    }
+    return {};
+  }
+
+  Result<void> add_step(const TensorPart& step) {
+    if (steps_.empty()) {
+      steps_.push_back(step);
+      return {};
+    }
+    TENPLEX_ASSIGN_OR_RETURN(const bool same, same_bytes(joiner_, steps_[0], step, 64));
+    if (same) return {};
+    return unsupported(fmt::format("'{}': not all parameters are at the same step of the optimizer", step.rank->name));
+  }
+
+  // The last stage of a model with tied embeddings has a copy of them, under the name of the head.
+  Result<void> merge_tied() {
+    const auto untied = argument(stored(ranks_[0]), "untie_embeddings_and_output_weights");
+    if (!untied || *untied != 0 || !tensor_of_name_.contains(kHead) || !tensor_of_name_.contains(kWords)) return {};
+    std::vector<std::pair<std::string, std::string>> pairs = {{std::string(kHead), std::string(kWords)}};
+    for (const PartedTensor& tensor : tensors_)
+      if (tensor.name.starts_with("optimizer.state.") && tensor.name.ends_with(fmt::format(".{}", kHead)))
+        pairs.emplace_back(tensor.name, tensor.name.substr(0, tensor.name.size() - kHead.size()) + std::string(kWords));
+    for (const auto& [head, words] : pairs) {
+      TENPLEX_ASSIGN_OR_RETURN(const bool same, same_parts(head, words));
+      if (same) continue;
+      problems_.push_back(
+          fmt::format("args say that '{}' is '{}', and '{}' is not '{}': both are kept", kHead, kWords, head, words));
+      return {};
+    }
+    std::set<std::string, std::less<>> merged;
+    for (const auto& [head, words] : pairs) merged.insert(head);
+    std::erase_if(tensors_, [&](const PartedTensor& tensor) { return merged.contains(tensor.name); });
+    return {};
+  }
+
+  Result<bool> same_parts(const std::string& one, const std::string& other) const {
+    const auto found = tensor_of_name_.find(other);
+    if (found == tensor_of_name_.end()) return false;
+    const std::vector<TensorPart>& left = tensors_[tensor_of_name_.find(one)->second].parts;
+    const std::vector<TensorPart>& right = tensors_[found->second].parts;
+    if (left.size() != right.size()) return false;
+    for (std::size_t part = 0; part < left.size(); ++part) {
+      TENPLEX_ASSIGN_OR_RETURN(const bool same,
+                               same_bytes(joiner_, left[part], right[part], std::numeric_limits<std::int64_t>::max()));
+      if (!same) return false;
+    }
+    return true;
+  }
+
+  // Rows of the vocabulary are read as they are, padding or not; stages are asked for one at a time.
+  NamedSizes layout_sizes() const {
+    const auto interleave = argument(stored(ranks_[0]), "moe_mlp_glu_interleave_size");
+    return {{"vocab", 0}, {"divisor", 1}, {"virtual", 1},
+            {"first", 0}, {"last", 0},    {"glu_interleave", interleave.value_or(0)}};
+  }
+
+  // ── Tree ──
+  Result<std::unique_ptr<CheckpointReader>> finish(const std::vector<CheckpointJoiner::Number>& numbers) {
+    std::vector<NodeId> top;
+    const auto put = [&](std::string key, NodeId value) {
+      top.push_back(joiner_.state().add_string(std::move(key)));
+      top.push_back(value);
+    };
+    for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor)
+      put(tensors_[tensor].name, joiner_.tensor_node(numbers[tensor]));
+    for (const NamedNode& object : objects_)
+      put(object.name + "/shard_0_1",
+          joiner_.copy_state(object.rank->file, graph(*object.rank), object.node, device(*object.rank)));
+    for (const RankFile& rank : ranks_) {
+      const NodeId state = find_item(graph(rank), graph(rank).root, "rng_state");
+      if (state != kNoNode)
+        put(random_state_name(*rank.rank), joiner_.copy_state(rank.file, graph(rank), state, device(rank)));
+    }
+    put("common", copy_common());
+    note_differences();
+    CheckpointInfo info;
+    info.format = "megatron";
+    info.detail = fmt::format("Megatron-LM, {}", counted(ranks_.size(), "model parallel rank"));
+    info.device_count = static_cast<int>(ranks_.size());
+    info.problems = std::move(problems_);
+    return joiner_.finish(joiner_.state().add_dict(std::move(top)), std::move(info));
+  }
+
+  DeviceId device(const RankFile& rank) const {
+    return DeviceId(static_cast<std::size_t>(rank.rank - folders_.ranks.data()));
+  }
+
+  // As Megatron-Core's distributed checkpoints name them.
+  std::string random_state_name(const RankFolder& rank) const {
+    if (folders_.expert_size == 1)
+      return fmt::format("rng_state/shard_{}.{}_{}.{}", rank.pipeline, rank.tensor, folders_.pipeline_size,
+                         folders_.tensor_size);
+    return fmt::format("rng_state/shard_{}.{}.{}_{}.{}.{}", rank.pipeline, rank.tensor, rank.expert,
+                       folders_.pipeline_size, folders_.tensor_size, folders_.expert_size);
+  }
+
+  // Of the first rank, without what has a place of its own.
+  NodeId copy_common() {
+    const RankFile& rank = ranks_[0];
+    StateGraph common = graph(rank);
+    remove_item(common, common.root, "model");
+    for (std::size_t chunk = 0; chunk < rank.model.chunks.size(); ++chunk)
+      remove_item(common, common.root, fmt::format("model{}", chunk));
+    remove_item(common, common.root, "rng_state");
+    const NodeId optimizer = find_item(common, common.root, "optimizer");
+    if (model_only_) {
+      remove_item(common, common.root, "optimizer");
+    } else if (optimizer != kNoNode && !is_none(common, optimizer)) {
+      remove_optimizer_slots(&common, optimizer);
+      if (!steps_.empty()) add_common_step(&common, optimizer);
+    }
+    return joiner_.copy_state(rank.file, common, common.root, device(rank));
+  }
+
+  // Where Megatron-Core's distributed checkpoints keep it.
+  void add_common_step(StateGraph* common, NodeId optimizer) const {
+    const auto list = list_items(*common, optimizer);
+    const NodeId first = list ? (*list)[0] : optimizer;
+    const NodeId inner = find_item(*common, first, "optimizer");
+    for (NodeId node = 0; node < common->size(); ++node) {
+      if ((*common)[node].kind != NodeKind::kTensor || common->view(node).tensor != steps_[0].stored) continue;
+      const NodeId key = common->add_string("common_step");
+      const NodeId state = common->add_dict({key, node});
+      set_item(*common, inner == kNoNode ? first : inner, "state", state);
+      return;
+    }
+  }
+
+  // What other ranks have beside their part of the model, if it is not what the first one has.
+  void note_differences() {
+    std::set<std::string, std::less<>> different;
+    for (const RankFile& rank : ranks_) {
+      const auto items = mapping_items(graph(rank), graph(rank).root);
+      for (std::size_t at = 0; at + 1 < items->size(); at += 2) {
+        const std::string_view key = text_of(graph(rank), (*items)[at]).value_or("");
+        if (key.starts_with("model") || key == "optimizer" || key == "rng_state" || key == "args") continue;
+        const NodeId first = find_item(graph(ranks_[0]), graph(ranks_[0]).root, key);
+        if (first == kNoNode || !equal_objects(graph(ranks_[0]), first, graph(rank), (*items)[at + 1]))
+          different.emplace(key);
+      }
+    }
+    for (const std::string& key : different)
+      problems_.push_back(fmt::format("'{}' differs between ranks; that of '{}' is kept", key, ranks_[0].rank->name));
+  }
+
+  struct NamedNode {
+    std::string name;
+    const RankFile* rank;
+    NodeId node;
+  };
+
+  FileSystem& files_;
+  std::string folder_;
+  bool model_only_;
+  CheckpointJoiner joiner_;
+  RankFolders folders_;
+  std::vector<RankFile> ranks_;                                                             // as folders_.ranks
+  std::map<std::tuple<std::size_t, std::int64_t, std::string>, std::int64_t> first_layer_;  // of chunk, stage, stack
+  std::vector<PartedTensor> tensors_;
+  std::map<std::string, std::size_t, std::less<>> tensor_of_name_;  // in tensors_, until merge_tied()
+  std::vector<NamedNode> objects_;
+  std::vector<TensorPart> steps_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+}  // namespace megatron_legacy
+
+bool detect_megatron_legacy(FileSystem& files, const std::string& path) {
+  const auto folder = megatron_legacy::find_rank_folders(files, path);
+  return folder && *folder;
+}
+
+Result<std::unique_ptr<CheckpointReader>> open_megatron_legacy(FileSystem& files, const std::string& path,
+                                                               const ReadOptions& options) {
+  TENPLEX_ASSIGN_OR_RETURN(const auto folder, megatron_legacy::find_rank_folders(files, path));
+  if (!folder) return corrupt(fmt::format("'{}' has no mp_rank folders", path));
+  auto reader = megatron_legacy::LegacyReader(files, *folder, options).run();
+  if (reader) return reader;
+  return std::move(reader).error().with_context(fmt::format("'{}'", *folder));
+}
+
+Format megatron_legacy_format() {
+  return {"megatron", "a folder of Megatron-LM, one file per model parallel rank (--ckpt-format torch)",
+          &detect_megatron_legacy, &open_megatron_legacy, nullptr};
+}
+
+}  // namespace tenplex

@@ -1,0 +1,149 @@
+# Copyright The Tenplex Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Legacy Megatron checkpoints (`mp_rank_XX[_YYY][_ZZZ]/model_optim_rng.pt`) of Megatron-Core's GPTModel.
+
+`save(case, folder)` starts the ranks of a case. The model, its state_dict() and the groups of its optimizer are the
+library's; the files around them are written as Megatron-LM's training program does, which is not in the package. Its
+mixed-precision optimizer accepts CUDA tensors only, so its state is put together here in the structure that
+Float16OptimizerWithFloat16Params.state_dict() has. Every element is `megatron_dist.expected` of the key that the
+library's distributed format has for the tensor, so that it says where it belongs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from makers.megatron_dist import Grid, expected
+
+
+@dataclass(frozen=True)
+class LegacyCase:
+    """`chunks`: parts of the model per rank (virtual pipeline stages), 1 = none."""
+
+    grid: Grid
+    chunks: int = 1
+    experts: bool = False
+    optimizer: bool = True
+
+
+CASES = {
+    "dense": LegacyCase(Grid(4, tp=2, pp=2)),
+    "virtual": LegacyCase(Grid(4, tp=2, pp=2), chunks=2),
+    "experts": LegacyCase(Grid(4, tp=2, ep=2), experts=True),
+}
+ITERATION = 70
+STEP = 69.0
+
+
+def save(name: str, folder: Path) -> Path:
+    """The root of the checkpoint; beside it `keys.json`: {name in the whole model: [key, global shape, dtype]}."""
+    from makers.launch import run_ranks
+
+    path = folder / name
+    path.mkdir()
+    case = CASES[name]
+    run_ranks("makers.megatron_legacy:save_rank", case.grid.world, {"case": asdict(case), "folder": str(path)})
+    keys: dict[str, Any] = {}
+    for file in sorted(path.glob("keys_*.json")):
+        keys |= json.loads(file.read_text())
+        file.unlink()
+    (folder / f"{name}.keys.json").write_text(json.dumps(keys))
+    (path / "latest_checkpointed_iteration.txt").write_text(str(ITERATION))
+    return path
+
+
+def expected_tensors(name: str, folder: Path) -> dict[str, torch.Tensor]:
+    """The whole model and its optimizer, under the names that the modules have."""
+    keys = json.loads((folder / f"{name}.keys.json").read_text())
+    whole = {}
+    for module, (key, shape) in keys.items():
+        dtype = torch.float32 if key.startswith("optimizer.") else torch.bfloat16
+        whole[module] = expected(key, tuple(shape), dtype)
+    return whole
+
+
+def save_rank(case: dict[str, Any], folder: str) -> None:
+    from megatron.core import parallel_state
+
+    from makers import megatron_ranks as ranks
+
+    parsed = LegacyCase(**(case | {"grid": Grid(**case["grid"])}))
+    grid = parsed.grid
+    models = ranks.make_models(parsed.grid, parsed.experts, parsed.chunks)
+    keys: dict[str, Any] = {}
+    filled: list[tuple[Any, list[Any]]] = []  # parameter, sharded parts
+    for model in models:
+        for module, parts in ranks.sharded_parameters(model):
+            parameter = dict(model.named_parameters())[module]
+            with torch.no_grad():
+                parameter.copy_(value_of(parts, "", parameter))
+            filled.append((parameter, parts))
+            note_keys(keys, module, parts, parsed.optimizer)
+    pp, tp = parallel_state.get_pipeline_model_parallel_rank(), parallel_state.get_tensor_model_parallel_rank()
+    ep = parallel_state.get_expert_model_parallel_rank() if grid.ep > 1 else 0
+    seed = (pp * grid.tp + tp) * grid.ep + ep
+    state: dict[str, Any] = {
+        "args": argparse.Namespace(
+            num_layers=4,
+            swiglu=True,
+            tensor_model_parallel_size=grid.tp,
+            pipeline_model_parallel_size=grid.pp,
+            expert_model_parallel_size=grid.ep,
+            untie_embeddings_and_output_weights=True,
+            rank=torch.distributed.get_rank(),
+        ),
+        "checkpoint_version": 3.0,
+        "iteration": ITERATION,
+        "opt_param_scheduler": {"max_lr": 1e-4, "num_steps": 560},
+        "rng_state": [{"random_rng_state": (3, (seed,), None), "torch_rng_state": torch.full((8,), seed)}],
+    }
+    for number, model in enumerate(models):
+        state["model" if parsed.chunks == 1 else f"model{number}"] = model.state_dict()
+    if parsed.optimizer:
+        state["optimizer"] = ranks.mixed_precision_optimizer(
+            models, lambda parameter, slot: value_of(parts_of(filled, parameter), f"optimizer.state.{slot}.", parameter)
+        )
+    place = f"mp_rank_{tp:02d}" + (f"_{pp:03d}" if grid.pp > 1 else "") + (f"_{ep:03d}" if grid.ep > 1 else "")
+    iteration = Path(folder) / f"iter_{ITERATION:07d}" / place
+    if not parallel_state.get_data_parallel_rank() or grid.ep > 1:
+        iteration.mkdir(parents=True)
+        torch.save(state, iteration / "model_optim_rng.pt")
+    (Path(folder) / f"keys_{torch.distributed.get_rank()}.json").write_text(json.dumps(keys))
+
+
+def parts_of(filled: list[tuple[Any, list[Any]]], parameter: Any) -> list[Any]:
+    return next(parts for known, parts in filled if known is parameter)
+
+
+def value_of(parts: list[Any], prefix: str, parameter: Any) -> torch.Tensor:
+    """What the parts of a parameter (the halves of a gated projection, or itself) hold, as the rank stores them."""
+    dtype = torch.float32 if prefix else torch.bfloat16
+    values = [expected(prefix + part.key, part.global_shape, dtype)[part.global_slice()] for part in parts]
+    return torch.cat([value.reshape(part.local_shape) for value, part in zip(values, parts, strict=True)]).reshape(
+        parameter.shape
+    )
+
+
+def note_keys(keys: dict[str, Any], module: str, parts: list[Any], optimizer: bool) -> None:
+    """The key has the number of the layer and expert in the whole model, the module that in this rank."""
+    part = parts[0]
+    layer = re.search(r"layers\.(\d+)\.", part.key)
+    name = re.sub(r"layers\.\d+\.", f"layers.{layer[1]}.", module) if layer else module
+    shape = part.global_shape
+    key = part.key
+    expert = re.search(r"local_experts\.(\d+)\.", module)
+    if expert:  # one tensor of all experts there
+        number = part.global_offset[0]
+        name = re.sub(r"local_experts\.\d+\.", f"local_experts.{number}.", name)
+        key, shape = key.replace("experts.experts.", f"experts.experts.{number}."), shape[1:]
+    keys[name] = [key, shape]
+    if optimizer:
+        for slot in ("fp32_param", "exp_avg", "exp_avg_sq"):
+            keys[f"optimizer.state.{slot}.{name}"] = [f"optimizer.state.{slot}.{key}", shape]
