@@ -10,6 +10,7 @@
 
 #include "tenplex/formats/checkpoint.h"
 #include "tenplex/ptc/builtin_layouts.h"
+#include "tenplex/ptc/builtin_models.h"
 
 namespace tenplex::cli {
 namespace {
@@ -36,8 +37,11 @@ std::string names_of(const Entries& entries) {
 
 std::vector<Values> known_values() {
   const std::string layouts = names_of(builtin_layouts());
+  const std::string models = names_of(builtin_models());
   return {{"--format", names_of(formats())},
           {"--layout", layouts},
+          {"--model", models},
+          {"tenplex models show", models},
           {"--from-layout", layouts},
           {"--placement", "keep rank-order"},
           {"--baseline", "central full"},
