@@ -5,6 +5,8 @@
 // map_tensors() to use every element once, so an internal error is a fault. What became of the model is mapped again.
 // decoder: src/tenplex/ptc/naming_map.cc
 // decoder: src/tenplex/ptc/map_match.cc
+// decoder: src/tenplex/ptc/map_index.cc
+// decoder: src/tenplex/ptc/size_rules.cc
 // decoder: src/tenplex/ptc/map_tensors.cc
 // decoder: src/tenplex/ptc/group_mapper.cc
 // decoder: src/tenplex/ptc/group_pieces.cc
@@ -36,6 +38,10 @@ const std::vector<std::vector<TensorInfo>>& models() {
       {f32("0.0.w", {5}), f32("0.1.w", {5}), f32("1.0.w", {5}), f32("1.1.w", {5})},
       {f32("w", {2, 3, 4}), {"packed", DType::kFloat4E2M1FN, {4, 4}}},
       {f32("0.0.w", {}), f32("0.2.w", {}), f32("empty", {0, 4})},
+      {f32("opt.state.m.0.q", {4, 3}), f32("opt.state.m.0.k", {2, 3}), f32("opt.state.m.0.v", {2, 3})},
+      {f32("state.gate.step", {}), f32("state.up.step", {}), f32("gate", {3, 2}), f32("up", {3, 2})},
+      {f32("state.fc1.step", {}), f32("fc1", {6, 2})},
+      {f32("state.w.step", {}), f32("w", {2, 3, 4})},
       {}};
   return models;
 }

@@ -330,13 +330,16 @@ def test_layouts_are_listed_shown_and_checked(tmp_path: Path) -> None:
         tenplex("layouts", "check", tmp_path / f"{name}.yaml")
 
 
-def test_sizes_need_a_map(checkpoint: Path) -> None:
-    assert "--sizes requires --map" in tenplex("inspect", checkpoint, "--sizes", "heads=4", exit_code=2).err
+def test_sizes_need_a_map_or_a_layout(checkpoint: Path) -> None:
+    run = tenplex("inspect", checkpoint, "--sizes", "heads=4", exit_code=1)
+    assert "--sizes heads=4 is for a map or a layout: give --map, --layout or --from-layout" in run.err
 
 
 def test_an_unknown_map_is_named_with_the_built_in_ones(checkpoint: Path) -> None:
     run = tenplex("inspect", checkpoint, "--map", "hf-lama", exit_code=1)
-    assert "map 'hf-lama' is neither a file nor built in: there are hf-gpt2, hf-llama, hf-mixtral" in run.err
+    assert (
+        "map 'hf-lama' is neither a file nor built in: there are hf-gpt2, hf-llama, hf-mixtral, megatron-s" in run.err
+    )
 
 
 def test_example_layouts_are_sound() -> None:

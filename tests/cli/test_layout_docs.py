@@ -78,6 +78,28 @@ MESSAGES: dict[str, tuple[str, dict[str, list[int]], str]] = {
         {"w": [4]},
         "tp=2",
     ),
+    "dim 0 must be 1 to 16 times dim 1": (
+        "meshes: {dense: [tp]}\ntensors:\n  - match: w\n"
+        "    slice: [{dim: 0, by: tp, segments: {like: v, dim: 1}}]\n  - match: v\n",
+        {"w": [6], "v": [2, 4]},
+        "tp=2",
+    ),
+    "dim 0 numbers layers": (
+        "meshes: {dense: [pp]}\ntensors:\n  - match: ['v', 'w']\n    slice: [{dim: 0, by: pp, split: stages}]\n",
+        {"v": [4], "w": [3]},
+        "pp=2",
+    ),
+    "5 layers cannot be dealt out": (
+        "meshes: {dense: [pp]}\n\nstages: {first: 1, last: 1}\ntensors:\n  - match: w\n"
+        "    slice: [{dim: 0, by: pp, split: stages}]\n",
+        {"w": [5]},
+        "pp=4",
+    ),
+    "cannot share out": (
+        "meshes: {dense: [tp, dp], expert: [ep, edp]}\naxes: {edp: rest}\n" + ALL,
+        {"w": [4]},
+        "tp=2,dp=3,ep=4",
+    ),
 }
 
 

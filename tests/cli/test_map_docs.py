@@ -32,7 +32,7 @@ def test_every_example_is_a_map(block: str, tmp_path: Path) -> None:
 
 def test_table_names_the_built_in_maps() -> None:
     names = [entry["name"] for entry in tenplex_json("maps", "list")]
-    assert sorted(re.findall(r"^\| `(hf-\w+)` \|", TEXT, re.MULTILINE)) == names
+    assert sorted(re.findall(r"^\| `((?:hf|megatron)-\w+)` \|", TEXT, re.MULTILINE)) == names
     for name in names:
         assert tenplex("maps", "show", name).out == (ROOT / f"maps/{name}.yaml").read_text()
 

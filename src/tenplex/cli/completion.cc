@@ -10,6 +10,7 @@
 
 #include "tenplex/formats/checkpoint.h"
 #include "tenplex/ptc/builtin_layouts.h"
+#include "tenplex/ptc/builtin_models.h"
 
 namespace tenplex::cli {
 namespace {
@@ -38,8 +39,11 @@ std::vector<Values> known_values() {
   const std::string layouts = names_of(builtin_layouts());
   std::vector<Format> written(formats().begin(), formats().end());
   std::erase_if(written, [](const Format& format) { return format.make_writer == nullptr; });
+  const std::string models = names_of(builtin_models());
   return {{"--format", names_of(written)},
           {"--layout", layouts},
+          {"--model", models},
+          {"tenplex models show", models},
           {"--from-layout", layouts},
           {"--placement", "keep rank-order"},
           {"--baseline", "central full"},

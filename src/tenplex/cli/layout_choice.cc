@@ -28,8 +28,20 @@ bool is_one_device(const MeshSizes& sizes) {
 
 /// Built-in layouts are known by their name, files by their family.
 LayoutNote note_of(const Layout& layout, const MeshSizes& sizes) {
-  const std::string& family = layout.rules().family;
+  std::string family = layout.rules().family;
+  if (!family.empty() && layout.rules().zero > 0) family += fmt::format("+zero{}", layout.rules().zero);
   return {family.empty() ? layout.name() : family, layout.text(), sizes};
+}
+
+/// Takes "+zeroN" off the end of a layout's name: N, or 0 where there is none.
+int take_zero(std::string* name) {
+  for (int zero = 1; zero <= 3; ++zero) {
+    const std::string suffix = fmt::format("+zero{}", zero);
+    if (name->size() <= suffix.size() || !name->ends_with(suffix)) continue;
+    name->resize(name->size() - suffix.size());
+    return zero;
+  }
+  return 0;
 }
 
 /// Errors: unsupported for a tensor that the source's layout gives rows that this one calls padding.
@@ -49,9 +61,17 @@ Result<void> check_no_stored_padding(std::span<const TensorInfo> stored, const R
 }  // namespace
 
 Result<Layout> load_layout(FileSystem& files, const std::string& name_or_path) {
-  TENPLEX_ASSIGN_OR_RETURN(const std::string text, builtin_or_file(files, "layout", builtin_layouts(), name_or_path,
-                                                                   std::int64_t{kMaxLayoutBytes}));
-  return parse_layout(text, name_or_path);
+  std::string name = name_or_path;
+  const int zero = take_zero(&name);
+  TENPLEX_ASSIGN_OR_RETURN(const std::string text,
+                           builtin_or_file(files, "layout", builtin_layouts(), name, std::int64_t{kMaxLayoutBytes}));
+  TENPLEX_ASSIGN_OR_RETURN(Layout layout, parse_layout(text, name));
+  return zero == 0 ? std::move(layout) : layout.with_zero(zero);
+}
+
+Result<Layout> sized(const Layout& layout, const SizeSource& numbers) {
+  TENPLEX_TRY(numbers.check(layout.rules().size_rules));
+  return layout.with_sizes(numbers.given, numbers.numbers());
 }
 
 Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, const LayoutChoice& choice,
@@ -74,6 +94,17 @@ Result<std::vector<std::string>> object_names(const CheckpointInfo& info) {
   return names;
 }
 
+std::string recut_text(const CheckpointInfo& info, const LayoutChoice& from, const LayoutChoice& to) {
+  const auto with_sizes = [](const std::string& layout, const std::string& sizes) {
+    return fmt::format("layout '{}'{}", layout, sizes.empty() ? "" : fmt::format(" ({})", sizes));
+  };
+  std::string text = fmt::format("from '{}' without a layout", info.format);
+  if (info.layout) text = "from " + with_sizes(info.layout->name, to_string(info.layout->mesh));
+  if (!from.layout.empty()) text = "from " + with_sizes(from.layout, from.sizes);
+  const std::string target = to.layout.empty() && info.layout ? info.layout->name : to.layout;
+  return text + " to " + (target.empty() ? fmt::format("({})", to.sizes) : with_sizes(target, to.sizes));
+}
+
 TensorList tensors_of(const std::shared_ptr<const CheckpointReader>& reader) {
   return TensorList(reader, &reader->info().tensors);
 }
@@ -81,7 +112,8 @@ TensorList tensors_of(const std::shared_ptr<const CheckpointReader>& reader) {
 Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, TensorList tensors,
                           const LayoutChoice& choice) {
   TENPLEX_ASSIGN_OR_RETURN(const MeshSizes sizes, parse_mesh_sizes(choice.sizes));
-  TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(files, info, choice, "--layout"));
+  TENPLEX_ASSIGN_OR_RETURN(const Layout unsized_layout, choose_layout(files, info, choice, "--layout"));
+  TENPLEX_ASSIGN_OR_RETURN(const Layout layout, sized(unsized_layout, choice.numbers));
   TENPLEX_ASSIGN_OR_RETURN(auto objects, object_names(info));
   TENPLEX_ASSIGN_OR_RETURN(auto collection,
                            RuleCollection::make(layout, sizes, std::move(tensors), std::move(objects)));

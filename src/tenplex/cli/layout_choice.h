@@ -14,18 +14,24 @@
 #include <string>
 #include <string_view>
 
+#include "tenplex/cli/checkpoint_sizes.h"
 #include "tenplex/formats/checkpoint.h"
 #include "tenplex/ptc/layout.h"
 #include "tenplex/ptc/rule_collection.h"
 
 namespace tenplex::cli {
 
-/// A layout by the name of a built-in one, or from a file. Errors: not_found lists the built-in ones.
+/// A layout by the name of a built-in one, or from a file; with "+zero1", "+zero2" or "+zero3" behind it, ZeRO over it.
+/// Its sizes have no other values than defaults. Errors: not_found lists the built-in ones; as Layout::with_zero().
 Result<Layout> load_layout(FileSystem& files, const std::string& name_or_path);
+
+/// The layout with numbers for its sizes. Errors: as SizeSource::check(), Layout::with_sizes().
+Result<Layout> sized(const Layout& layout, const SizeSource& numbers);
 
 struct LayoutChoice {
   std::string layout;  ///< name or path; empty: see the file comment
   std::string sizes;   ///< "tp=2,pp=2"; empty: one device
+  SizeSource numbers;  ///< for the layout's sizes
 };
 
 /// The layout that the file comment gives. `option` is what the error tells to use ("--layout").
@@ -44,6 +50,10 @@ struct CutCollection {
 /// or it does not fit, not_found.
 Result<CutCollection> cut(FileSystem& files, const CheckpointInfo& info, TensorList tensors,
                           const LayoutChoice& choice);
+
+/// "from layout 'hf-llama' (tp=2) to layout 'hf-llama' (tp=4)": what a re-cut that fails was to do. `from` is what the
+/// command line says of the source.
+std::string recut_text(const CheckpointInfo& info, const LayoutChoice& from, const LayoutChoice& to);
 
 /// The checkpoint's tensors; they are there as long as the list is.
 TensorList tensors_of(const std::shared_ptr<const CheckpointReader>& reader);

@@ -70,8 +70,10 @@ Result<int> check(const Context& context, const CheckOptions& options) {
   if (!options.checkpoint.path.empty()) {
     TENPLEX_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckpointReader> reader,
                              open_source(context, options.checkpoint, FromMeans::kError, options.layout.layout));
+    TENPLEX_ASSIGN_OR_RETURN(const LayoutChoice choice,
+                             with_numbers(context, options.checkpoint, *reader, options.layout));
     TENPLEX_ASSIGN_OR_RETURN(const CutCollection fitted,
-                             cut(context.files, reader->info(), tensors_of(reader), options.layout));
+                             cut(context.files, reader->info(), tensors_of(reader), choice));
     text += fmt::format("fits {} ({}) on {}\n", printable_name(options.checkpoint.path),
                         counted(reader->info().tensors.size(), "tensor"), mesh_text(fitted.note.mesh));
     json["devices"] = Json::array();

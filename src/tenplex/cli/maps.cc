@@ -39,7 +39,7 @@ Result<int> show(const Context& context, const std::string& name, bool json) {
 Result<int> check(const Context& context, const std::string& name, bool json) {
   TENPLEX_ASSIGN_OR_RETURN(const NamingMap map, load_map(context.files, name));
   std::vector<std::string> sizes;
-  for (const MapSize& size : map.rules().sizes) sizes.push_back(size.name);
+  for (const SizeRule& size : map.rules().sizes) sizes.push_back(size.name);
   print(json ? dump({{"name", map.name()},
                      {"sides", map.rules().sides},
                      {"sizes", sizes},

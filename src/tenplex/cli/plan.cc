@@ -13,6 +13,7 @@
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/layout_choice.h"
 #include "tenplex/cli/mesh_text.h"
+#include "tenplex/cli/models.h"
 #include "tenplex/cli/source.h"
 #include "tenplex/cli/text_file.h"
 #include "tenplex/io/commit.h"
@@ -27,6 +28,7 @@ namespace {
 
 struct PlanCommandOptions {
   SourceOptions source;
+  std::string model;  ///< instead of a source
   LayoutChoice to;
   std::string topology;
   std::string placement = "keep";
@@ -50,6 +52,7 @@ Result<std::unique_ptr<Collection>> source_collection(const Context& context, co
   LayoutChoice from = options.source.from;
   if (!from.sizes.empty() || !from.layout.empty()) {
     if (from.layout.empty()) from.layout = options.to.layout;
+    TENPLEX_ASSIGN_OR_RETURN(from, with_numbers(context, options.source, *reader, std::move(from)));
     TENPLEX_ASSIGN_OR_RETURN(CutCollection assumed, cut(context.files, reader->info(), tensors_of(reader), from));
     return std::move(assumed.collection);
   }
@@ -118,13 +121,46 @@ Result<void> write_page(FileSystem& files, const std::string& path, const std::s
   return target->commit();
 }
 
-Result<int> run_plan(const Context& context, const PlanCommandOptions& options) {
-  if (!options.html.empty()) TENPLEX_TRY(is_page_there(context.files, options.html));
+/// What is planned: from where, to where.
+struct Endpoints {
+  std::unique_ptr<Collection> source;
+  CutCollection target;
+  std::string name;  ///< of the source
+};
+
+Result<Endpoints> endpoints_of_checkpoint(const Context& context, const PlanCommandOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckpointReader> reader,
                            open_source(context, options.source, FromMeans::kAssumption, options.to.layout));
   const CheckpointInfo& info = reader->info();
-  TENPLEX_ASSIGN_OR_RETURN(const auto source, source_collection(context, options, reader));
-  TENPLEX_ASSIGN_OR_RETURN(const CutCollection target, cut(context.files, info, tensors_of(reader), options.to));
+  TENPLEX_ASSIGN_OR_RETURN(auto source, source_collection(context, options, reader));
+  TENPLEX_ASSIGN_OR_RETURN(const LayoutChoice to, with_numbers(context, options.source, *reader, options.to));
+  auto target = cut(context.files, info, tensors_of(reader), to);
+  if (!target) return std::move(target).with_context(recut_text(info, options.source.from, to)).error();
+  return Endpoints{std::move(source), *std::move(target), options.source.path};
+}
+
+/// The tensors of a model, cut by --from and --to; with the model's own layout unless others are given.
+Result<Endpoints> endpoints_of_model(const Context& context, const PlanCommandOptions& options) {
+  TENPLEX_ASSIGN_OR_RETURN(const Model model, load_model(context.files, options.model));
+  CheckpointInfo info;
+  info.tensors = model.tensors();
+  const auto tensors = std::make_shared<const std::vector<TensorInfo>>(info.tensors);
+  LayoutChoice to = options.to;
+  if (to.layout.empty()) to.layout = model.rules().layout;
+  TENPLEX_ASSIGN_OR_RETURN(to.numbers.given, parse_named_numbers(options.source.map.sizes, "sizes", "NAME=NUMBER"));
+  LayoutChoice from{options.source.from.layout, options.source.from.sizes, to.numbers};
+  if (from.layout.empty()) from.layout = to.layout;
+  TENPLEX_TRY(check_size_names(context.files, {from.layout, to.layout}, options.source.map.sizes));
+  TENPLEX_ASSIGN_OR_RETURN(CutCollection source, cut(context.files, info, tensors, from));
+  TENPLEX_ASSIGN_OR_RETURN(CutCollection target, cut(context.files, info, tensors, to));
+  return Endpoints{std::move(source.collection), std::move(target), options.model};
+}
+
+Result<int> run_plan(const Context& context, const PlanCommandOptions& options) {
+  if (!options.html.empty()) TENPLEX_TRY(is_page_there(context.files, options.html));
+  TENPLEX_ASSIGN_OR_RETURN(const Endpoints ends, options.model.empty() ? endpoints_of_checkpoint(context, options)
+                                                                       : endpoints_of_model(context, options));
+  const auto& [source, target, name] = ends;
   const int devices = std::max(source->device_count(), target.collection->device_count());
   TENPLEX_ASSIGN_OR_RETURN(const Topology topology, load_topology(context.files, options.topology, devices));
   TENPLEX_ASSIGN_OR_RETURN(const PlacementPolicy policy, parse_placement_policy(options.placement));
@@ -140,8 +176,7 @@ Result<int> run_plan(const Context& context, const PlanCommandOptions& options) 
   TENPLEX_TRY(check(plan, input));
   if (!options.html.empty()) {
     context.signals.watch();  // the page is written to its end
-    const std::string title =
-        fmt::format("{} → {}", options.source.path, target.note.name + " " + mesh_text(target.note.mesh));
+    const std::string title = fmt::format("{} → {}", name, target.note.name + " " + mesh_text(target.note.mesh));
     TENPLEX_TRY(write_page(context.files, options.html, explain_html(plan, input, &placed, title)));
   }
   print(options.json ? explain_json(plan, input, &placed) : explain_text(plan, input, &placed));
@@ -154,7 +189,11 @@ Command plan_command(CLI::App& app) {
   auto options = std::make_shared<PlanCommandOptions>();
   CLI::App* command =
       app.add_subcommand("plan", "Show what a re-cut would move, against its bounds; writes nothing but --html");
-  add_source_options(*command, options->source);
+  CLI::Option* source = add_source_options(*command, options->source);
+  command->add_option("--model", options->model, "Plan for a model without a checkpoint: a built-in one or a YAML file")
+      ->type_name("NAME|FILE")
+      ->excludes(source)
+      ->each([source](const std::string&) { source->required(false); });
   add_mesh_option(*command, "--to", options->to.sizes, "Sizes of the target's mesh axes; left out means 1");
   add_layout_option(*command, "--layout", options->to.layout, "Layout of the target: a built-in one or a YAML file");
   command

@@ -16,6 +16,7 @@
 #include "tenplex/cli/inspect.h"
 #include "tenplex/cli/layouts.h"
 #include "tenplex/cli/maps.h"
+#include "tenplex/cli/models.h"
 #include "tenplex/cli/plan.h"
 #include "tenplex/cli/reshard.h"
 #include "tenplex/cli/verify.h"
@@ -32,6 +33,7 @@ std::vector<Command> add_commands(CLI::App& app) {
   commands.push_back(digest_command(app));
   for (Command& command : layouts_commands(app)) commands.push_back(std::move(command));
   for (Command& command : maps_commands(app)) commands.push_back(std::move(command));
+  for (Command& command : models_commands(app)) commands.push_back(std::move(command));
   commands.push_back(completion_command(app));
   return commands;
 }

@@ -18,6 +18,7 @@
 #include "tenplex/cli/progress_line.h"
 #include "tenplex/cli/source.h"
 #include "tenplex/cli/target_check.h"
+#include "tenplex/cli/tie_check.h"
 #include "tenplex/formats/watched_reader.h"
 #include "tenplex/io/path.h"
 #include "tenplex/reshard/reshard.h"
@@ -106,9 +107,14 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
                                options.source.reading()));
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
   TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));
+  TENPLEX_ASSIGN_OR_RETURN(const LayoutChoice to, with_numbers(context, options.source, *source, options.to));
+  TENPLEX_ASSIGN_OR_RETURN(const auto untied, tie_problem(*source, to.numbers.numbers()));
+  if (untied) warn(options.source.path + ": " + *untied);
   TensorList tensors = tensors_of(source);
   TENPLEX_ASSIGN_OR_RETURN(DTypeCounts not_cast, apply_dtype_policy(options.dtype_policy, &tensors));
-  TENPLEX_ASSIGN_OR_RETURN(CutCollection target, cut(context.files, info, std::move(tensors), options.to));
+  auto made = cut(context.files, info, std::move(tensors), to);
+  if (!made) return std::move(made).with_context(recut_text(info, options.source.from, to)).error();
+  CutCollection target = *std::move(made);
   if (format->as_stored != nullptr) target.collection = format->as_stored(std::move(target.collection));
   if (format->name == "hf" && target.collection->device_count() > 1)
     return invalid_argument(fmt::format("format 'hf' always holds whole tensors: leave --to {} out", options.to.sizes));

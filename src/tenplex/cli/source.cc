@@ -3,8 +3,11 @@
 #include "tenplex/cli/source.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "tenplex/cli/common_options.h"
@@ -42,8 +45,12 @@ Result<std::unique_ptr<CheckpointReader>> open_ranks(FileSystem& files, const So
 }
 
 /// The checkpoint without the rows that the layout calls padding; `sizes` are --from.
-Result<std::unique_ptr<CheckpointReader>> leave_padding_out(std::unique_ptr<CheckpointReader> reader,
-                                                            const Layout& layout, const std::string& sizes) {
+Result<std::unique_ptr<CheckpointReader>> leave_padding_out(FileSystem& files, const SourceOptions& options,
+                                                            std::unique_ptr<CheckpointReader> reader,
+                                                            const Layout& unsized_layout, const std::string& sizes) {
+  TENPLEX_ASSIGN_OR_RETURN(const SizeSource numbers,
+                           checkpoint_sizes(files, options.path, reader.get(), options.map.sizes));
+  TENPLEX_ASSIGN_OR_RETURN(const Layout layout, sized(unsized_layout, numbers));
   std::optional<MeshSizes> mesh;
   if (!sizes.empty()) {
     TENPLEX_ASSIGN_OR_RETURN(mesh, parse_mesh_sizes(sizes));
@@ -83,10 +90,18 @@ void add_reading_options(CLI::App& command, SourceOptions& options) {
   add_follow_links_option(command, options.follow_links);
 }
 
-void add_source_options(CLI::App& command, SourceOptions& options, const std::string& name,
-                        const std::string& type_name) {
-  command.add_option(name, options.path, "Checkpoint: a file or a folder")->required()->type_name(type_name);
+CLI::Option* add_source_options(CLI::App& command, SourceOptions& options, const std::string& name,
+                                const std::string& type_name) {
+  CLI::Option* source = command.add_option(name, options.path, "Checkpoint: a file or a folder");
+  source->required()->type_name(type_name);
   add_reading_options(command, options);
+  return source;
+}
+
+Result<LayoutChoice> with_numbers(const Context& context, const SourceOptions& options, const CheckpointReader& reader,
+                                  LayoutChoice choice) {
+  TENPLEX_ASSIGN_OR_RETURN(choice.numbers, checkpoint_sizes(context.files, options.path, &reader, options.map.sizes));
+  return choice;
 }
 
 namespace {
@@ -94,12 +109,15 @@ namespace {
 /// The checkpoint under its own names. `layout` is the source's; "" = none.
 Result<std::unique_ptr<CheckpointReader>> open_stored(const Context& context, const SourceOptions& options,
                                                       FromMeans from_means, const std::string& layout_name) {
-  const LayoutChoice from{layout_name, options.from.sizes};
+  const LayoutChoice from{layout_name, options.from.sizes, {}};
   if (options.has_from()) {
     TENPLEX_ASSIGN_OR_RETURN(const bool ranks,
                              safetensors::is_rank_folder(context.files, options.path, options.reading()));
     if (ranks) {
-      TENPLEX_ASSIGN_OR_RETURN(const Layout layout, choose_layout(context.files, {}, from, "--from-layout"));
+      TENPLEX_ASSIGN_OR_RETURN(const Layout plain, choose_layout(context.files, {}, from, "--from-layout"));
+      TENPLEX_ASSIGN_OR_RETURN(const SizeSource numbers,
+                               checkpoint_sizes(context.files, options.path, nullptr, options.map.sizes));
+      TENPLEX_ASSIGN_OR_RETURN(const Layout layout, sized(plain, numbers));
       return open_watched(context.files, [&](FileSystem& files) { return open_ranks(files, options, from, layout); });
     }
   }
@@ -110,7 +128,7 @@ Result<std::unique_ptr<CheckpointReader>> open_stored(const Context& context, co
   reader = std::move(*selected);
   if (!from.layout.empty()) {
     TENPLEX_ASSIGN_OR_RETURN(const Layout layout, load_layout(context.files, from.layout));
-    if (tells_padding(layout)) return leave_padding_out(std::move(reader), layout, from.sizes);
+    if (tells_padding(layout)) return leave_padding_out(context.files, options, std::move(reader), layout, from.sizes);
   }
   if (options.has_from() && from_means == FromMeans::kError)
     return invalid_argument(
@@ -120,19 +138,79 @@ Result<std::unique_ptr<CheckpointReader>> open_stored(const Context& context, co
   return reader;
 }
 
+/// Those layouts that are named.
+Result<std::vector<Layout>> layouts_of(FileSystem& files, const std::vector<std::string>& names) {
+  std::vector<Layout> layouts;
+  layouts.reserve(names.size());
+  for (const std::string& name : names) {
+    if (name.empty()) continue;
+    TENPLEX_ASSIGN_OR_RETURN(Layout layout, load_layout(files, name));
+    layouts.push_back(std::move(layout));
+  }
+  return layouts;
+}
+
+bool has_size(std::span<const SizeRule> rules, std::string_view name) {
+  return std::any_of(rules.begin(), rules.end(), [name](const SizeRule& rule) { return rule.name == name; });
+}
+
+bool has_size(std::span<const Layout> layouts, std::string_view name) {
+  return std::any_of(layouts.begin(), layouts.end(),
+                     [name](const Layout& layout) { return has_size(layout.rules().size_rules, name); });
+}
+
+/// What --sizes gives for the map: all but the sizes that only layouts have.
+Result<NamedSizes> sizes_of_map(const NamingMap& map, std::span<const Layout> layouts, NamedSizes given) {
+  std::erase_if(given, [&](const auto& size) {
+    return !has_size(map.rules().sizes, size.first) && has_size(layouts, size.first);
+  });
+  return given;
+}
+
+/// Errors: invalid_argument for a name in --sizes that no layout has.
+Result<void> check_known_sizes(std::span<const Layout> layouts, const std::string& text) {
+  TENPLEX_ASSIGN_OR_RETURN(const NamedSizes given, parse_named_numbers(text, "sizes", "NAME=NUMBER"));
+  if (!given.empty() && layouts.empty())
+    return invalid_argument(
+        fmt::format("--sizes {} is for a map or a layout: give --map, --layout or --from-layout", text));
+  for (const auto& [name, value] : given) {
+    if (has_size(layouts, name)) continue;
+    std::vector<std::string_view> known;
+    for (const SizeRule& rule : layouts.back().rules().size_rules) known.push_back(rule.name);
+    return invalid_argument(known.empty()
+                                ? fmt::format("layout '{}' has no sizes, found '{}'", layouts.back().name(), name)
+                                : fmt::format("layout '{}' has no size '{}'; its sizes are: {}", layouts.back().name(),
+                                              name, fmt::join(known, ", ")));
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<void> check_size_names(FileSystem& files, const std::vector<std::string>& layouts, const std::string& text) {
+  TENPLEX_ASSIGN_OR_RETURN(const std::vector<Layout> loaded, layouts_of(files, layouts));
+  return check_known_sizes(loaded, text);
+}
 
 Result<std::unique_ptr<CheckpointReader>> open_source(const Context& context, const SourceOptions& options,
                                                       FromMeans from_means, const std::string& layout_if_none) {
   const bool mapped = !options.map.map.empty();
   const bool none = options.from.layout.empty();
+  TENPLEX_ASSIGN_OR_RETURN(const std::vector<Layout> layouts,
+                           layouts_of(context.files, {options.from.layout, layout_if_none}));
+  if (!mapped) TENPLEX_TRY(check_known_sizes(layouts, options.map.sizes));
   TENPLEX_ASSIGN_OR_RETURN(
       auto reader, open_stored(context, options, from_means, none && !mapped ? layout_if_none : options.from.layout));
   if (!mapped) return reader;
-  TENPLEX_ASSIGN_OR_RETURN(reader, under_other_names(context.files, options.path, std::move(reader), options.map));
+  TENPLEX_ASSIGN_OR_RETURN(const NamingMap map, load_map(context.files, options.map.map));
+  TENPLEX_ASSIGN_OR_RETURN(const SizeSource numbers,
+                           checkpoint_sizes(context.files, options.path, reader.get(), options.map.sizes));
+  TENPLEX_ASSIGN_OR_RETURN(const NamedSizes given, sizes_of_map(map, layouts, numbers.given));
+  TENPLEX_ASSIGN_OR_RETURN(reader, under_other_names(options.path, std::move(reader), map, given, numbers));
   if (!none || layout_if_none.empty()) return reader;
   TENPLEX_ASSIGN_OR_RETURN(const Layout layout, load_layout(context.files, layout_if_none));
-  return tells_padding(layout) ? leave_padding_out(std::move(reader), layout, {}) : std::move(reader);
+  return tells_padding(layout) ? leave_padding_out(context.files, options, std::move(reader), layout, {})
+                               : std::move(reader);
 }
 
 }  // namespace tenplex::cli

@@ -17,6 +17,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tenplex/cli/command.h"
 #include "tenplex/cli/layout_choice.h"
@@ -40,15 +41,23 @@ struct SourceOptions {
 /// Adds --from, --from-layout, --only, --map, --sizes, --objects and --follow-links.
 void add_reading_options(CLI::App& command, SourceOptions& options);
 
-/// Adds the checkpoint as positional argument `name`, and the reading options.
-void add_source_options(CLI::App& command, SourceOptions& options, const std::string& name = "source",
-                        const std::string& type_name = "SRC");
+/// Adds the checkpoint as positional argument `name`, which is returned, and the reading options.
+CLI::Option* add_source_options(CLI::App& command, SourceOptions& options, const std::string& name = "source",
+                                const std::string& type_name = "SRC");
+
+/// Errors: invalid_argument if --sizes (`text`) names a size that none of these layouts has; "" names no layout.
+Result<void> check_size_names(FileSystem& files, const std::vector<std::string>& layouts, const std::string& text);
 
 /// What --from means for a source that says itself how it is cut.
 enum class FromMeans : unsigned char {
   kError,
   kAssumption,  ///< the caller takes it from there
 };
+
+/// The choice with the numbers of the checkpoint, which `reader` reads, for the layout's sizes. Errors: as
+/// checkpoint_sizes().
+Result<LayoutChoice> with_numbers(const Context& context, const SourceOptions& options, const CheckpointReader& reader,
+                                  LayoutChoice choice);
 
 /// Opens the checkpoint. `layout_if_none` is the source's layout where --from-layout is not given; "" = none.
 /// Errors: as open_checkpoint(); invalid_argument if --from is given and the source says how it is cut, unless the

@@ -17,9 +17,9 @@
 namespace tenplex {
 
 /// The checkpoint with the tensors of `map`, which was made for its own. What it says of its cut is left out. A state
-/// tree becomes a flat list of names; a line of info().problems says so where more than the names of nested dicts is
-/// lost. Tensors that are one under two names stay so if both are only renamed. Keeps `reader`.
-/// Errors: unsupported if the tree holds anything but tensors; corrupt, as check_chunks().
+/// tree becomes as map_state() says (mapped_state.h); a line of info().problems says so where more than the names of
+/// nested dicts is lost. Tensors that are one under two names stay so if both are only renamed. Keeps `reader`.
+/// Errors: as map_state(); unsupported if scalars that become one are not equal; corrupt, as check_chunks(); io.
 Result<std::unique_ptr<CheckpointReader>> map_checkpoint(std::unique_ptr<CheckpointReader> reader, TensorMap map);
 
 }  // namespace tenplex

@@ -44,8 +44,9 @@ TEST(BuiltinLayouts, AreThereAndAllParse) {
     EXPECT_EQ(parsed->text(), layout.text);
     EXPECT_EQ(parsed->rules().family, layout.name);
   }
-  EXPECT_THAT(names, ElementsAre("fsdp", "hf-llama", "replicated", "zero"));
-  EXPECT_THAT(builtin_layout("x").error().message(), HasSubstr("there are: fsdp, hf-llama, replicated, zero"));
+  EXPECT_THAT(names, ElementsAre("fsdp", "hf-llama", "megatron-bert", "megatron-gpt", "replicated", "zero"));
+  EXPECT_THAT(builtin_layout("x").error().message(),
+              HasSubstr("there are: fsdp, hf-llama, megatron-bert, megatron-gpt, replicated, zero"));
 }
 
 TEST(BuiltinLayouts, ReplicatedKeepsTensorsWhole) {

@@ -1,7 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the built-in layouts and naming maps have in common. Threads: safe together.
+// What the built-in layouts, naming maps and models have in common. Threads: safe together.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace tenplex {
 
-/// A file of the folder layouts/ or maps/, compiled into the program.
+/// A file of the folder layouts/, maps/ or models/, compiled into the program.
 struct BuiltinYaml {
   std::string_view name;         ///< file name without ".yaml"
   std::string_view description;  ///< first line of the file's comment

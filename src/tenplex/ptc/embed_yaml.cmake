@@ -1,7 +1,7 @@
 # Copyright The Tenplex Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes OUTPUT, the C++ table of the built-in layouts or maps, from every .yaml in FOLDER:
+# Writes OUTPUT, the C++ table of the built-in layouts, maps or models, from every .yaml in FOLDER:
 #   cmake -DKIND=layout -DFOLDER=... -DOUTPUT=... -P embed_yaml.cmake
 
 file(GLOB files ${FOLDER}/*.yaml)
@@ -9,7 +9,7 @@ list(SORT files)
 list(LENGTH files count)
 set(entries)
 foreach(file IN LISTS files)
-  get_filename_component(name ${file} NAME_WE)
+  get_filename_component(name ${file} NAME_WLE)
   file(READ ${file} text)
   string(REGEX MATCH "^# ([^\n]*)\n" first_line "${text}")
   set(description "${CMAKE_MATCH_1}")

@@ -21,12 +21,15 @@ void append(const Cut& cut, std::vector<std::int64_t>* key) {
                              dim->local_interleave});
     append(dim->split.widths, key);
     append(dim->segments, key);
+    append(dim->table, key);
   } else {
     const FlatCut& flat = *std::get_if<FlatCut>(&cut);
     key->insert(key->end(), {1, flat.parts, static_cast<std::int64_t>(flat.split.kind), flat.padded ? 1 : 0,
                              flat.bucket_offset, flat.bucket_size});
   }
 }
+
+bool is_zero1(const TensorMatch& match) { return match.slot != nullptr && match.slot->zero1; }
 
 std::string mesh_text(const Mesh& mesh) {
   std::string text;
@@ -45,8 +48,12 @@ std::string GeometryBuilder::describe(const TensorInfo& tensor, const TensorMatc
 
 Result<GeometryBuilder::Geometries> GeometryBuilder::build(std::span<const TensorInfo> tensors,
                                                            std::span<const TensorMatch> matches) {
+  tensors_ = tensors;
+  names_ = NameIndex(tensors);
   TENPLEX_TRY(count_captures(matches));
+  TENPLEX_TRY(count_layers(matches));
   Geometries result;
+  result.layers = layer_count_;
   result.geometry_of_tensor.resize(tensors.size());
   std::vector<InBucket> bucketed;  // where one lies depends on the others
   const auto described = [&](std::size_t index, auto failed) {
@@ -103,12 +110,15 @@ Result<GeometryBuilder::Placement> GeometryBuilder::prepare(const TensorInfo& te
   const bool as_parameter = match.is_cut_by_rule();
   if (rule.pad && as_parameter) TENPLEX_TRY(apply_padding(*rule.pad, meshes_[rule.mesh], &placement));
   for (const SliceRule& slice : rule.slices)
-    if (as_parameter || slice.kind == SliceRule::Kind::kPlace) TENPLEX_TRY(add_slice(slice, match, &placement));
+    if (as_parameter || slice.kind == SliceRule::Kind::kPlace) TENPLEX_TRY(add_slice(slice, match, tensor, &placement));
   if (match.is_slot && !match.is_whole && match.slot != nullptr) {
-    if (match.slot->zero1) TENPLEX_TRY(add_zero1(match, &placement));
+    if (match.slot->zero1 && layout_.rules().zero != 3) TENPLEX_TRY(add_zero(match, false, &placement));
     for (const SliceRule& slice : match.slot->slices)
-      TENPLEX_TRY(add_slice(slice, match, &placement).with_context(layout_.where(match.slot->line)));
+      TENPLEX_TRY(add_slice(slice, match, tensor, &placement).with_context(layout_.where(match.slot->line)));
   }
+  const bool cut_again = layout_.rules().zero == 3 || (layout_.rules().zero > 0 && match.is_slot && !is_zero1(match));
+  if (cut_again && rule.zero && as_parameter && !tensor.shape.empty())
+    TENPLEX_TRY(add_zero(match, layout_.rules().zero == 3, &placement));
   TENPLEX_TRY(check_axes(placement));
   return placement;
 }
@@ -120,6 +130,7 @@ Result<void> GeometryBuilder::apply_padding(const PadRule& pad, const Mesh& mesh
   std::int64_t data = shape[pad.dim];
   if (pad.data) {
     TENPLEX_ASSIGN_OR_RETURN(data, sizes_.value_of(*pad.data, nullptr));
+    if (data == 0) data = shape[pad.dim];
     if (data > shape[pad.dim])
       return invalid_argument(
           fmt::format("expected at least {} indices of data in dim {}, found {}", data, pad.dim, shape[pad.dim]));
@@ -130,7 +141,8 @@ Result<void> GeometryBuilder::apply_padding(const PadRule& pad, const Mesh& mesh
   return {};
 }
 
-Result<void> GeometryBuilder::add_slice(const SliceRule& slice, const TensorMatch& match, Placement* placement) const {
+Result<void> GeometryBuilder::add_slice(const SliceRule& slice, const TensorMatch& match, const TensorInfo& tensor,
+                                        Placement* placement) {
   if (slice.kind == SliceRule::Kind::kPlace) return place(slice, match, placement);
   const Mesh& mesh = meshes_[placement->mesh];
   std::vector<std::size_t> axes;
@@ -158,7 +170,15 @@ Result<void> GeometryBuilder::add_slice(const SliceRule& slice, const TensorMatc
   cut.dim = slice.dim;
   cut.parts = parts;
   cut.split = std::move(split);
+  if (slice.by_stages) {
+    TENPLEX_TRY(cut_by_stages(*placement, &cut));
+    placement->cuts.emplace_back(std::move(cut));
+    return {};
+  }
   TENPLEX_ASSIGN_OR_RETURN(cut.segments, sizes_.values_of(slice.segments));
+  if (slice.segments_like) {
+    TENPLEX_ASSIGN_OR_RETURN(cut.segments, segments_like(slice, match, tensor));
+  }
   if (slice.interleave) {
     TENPLEX_ASSIGN_OR_RETURN(cut.interleave, sizes_.value_of(*slice.interleave, nullptr));
     cut.local_interleave = cut.interleave;
@@ -166,17 +186,25 @@ Result<void> GeometryBuilder::add_slice(const SliceRule& slice, const TensorMatc
   if (slice.local_interleave) {
     TENPLEX_ASSIGN_OR_RETURN(cut.local_interleave, sizes_.value_of(*slice.local_interleave, nullptr));
   }
+  if (slice.segments_like && cut.segments.size() == 1) cut.segments.clear();  // nothing to interleave
+  if (cut.segments.empty()) cut.interleave = cut.local_interleave = 0;
   placement->cuts.emplace_back(std::move(cut));
   return {};
 }
 
-Result<void> GeometryBuilder::add_zero1(const TensorMatch& match, Placement* placement) const {
+Result<void> GeometryBuilder::add_zero(const TensorMatch& match, bool padded, Placement* placement) const {
   const Mesh& mesh = meshes_[placement->mesh];
-  SliceRule slice;
-  slice.kind = SliceRule::Kind::kFlat;
-  slice.by = {mesh.find("dp") ? "dp" : "edp"};
-  return add_slice(slice, match, placement)
-      .with_context(fmt::format("{}: zero1 needs an axis dp or edp", layout_.where(match.slot->line)));
+  const auto dp = mesh.find("dp");
+  const auto axis = dp ? dp : mesh.find("edp");
+  if (!axis) {
+    const bool own = match.slot != nullptr && match.slot->zero1;
+    return invalid_argument(fmt::format("{}: {} needs an axis dp or edp in mesh '{}'",
+                                        own ? layout_.where(match.slot->line) : "zero",
+                                        own ? "zero1" : fmt::format("zero: {}", layout_.rules().zero), mesh.name()));
+  }
+  placement->cut_axes.push_back({*axis});
+  placement->cuts.emplace_back(FlatCut{mesh.axes()[*axis].size, {}, padded, 0, -1});
+  return {};
 }
 
 Result<void> GeometryBuilder::check_axes(const Placement& placement) const {

@@ -19,8 +19,10 @@
 #include <vector>
 
 #include "tenplex/ptc/geometry.h"
+#include "tenplex/ptc/layer_stages.h"
 #include "tenplex/ptc/layout.h"
 #include "tenplex/ptc/layout_sizes.h"
+#include "tenplex/ptc/name_index.h"
 #include "tenplex/ptc/rule_matcher.h"
 
 namespace tenplex {
@@ -32,6 +34,7 @@ class GeometryBuilder {
     std::vector<std::int32_t> geometry_of_tensor;
     /// Of tensors whose given shape has padding in it: index and shape without it.
     std::vector<std::pair<std::size_t, Dims>> real_shapes;
+    std::int64_t layers = 0;  ///< that the tensors have
   };
 
   GeometryBuilder(const Layout& layout, std::span<const Mesh> meshes, const NamedSizes& sizes)
@@ -63,11 +66,18 @@ class GeometryBuilder {
   Result<void> count_captures(std::span<const TensorMatch> matches);
   Result<Placement> prepare(const TensorInfo& tensor, const TensorMatch& match);
   Result<void> apply_padding(const PadRule& pad, const Mesh& mesh, Placement* placement) const;
-  Result<void> add_slice(const SliceRule& slice, const TensorMatch& match, Placement* placement) const;
-  Result<void> add_zero1(const TensorMatch& match, Placement* placement) const;
+  Result<void> add_slice(const SliceRule& slice, const TensorMatch& match, const TensorInfo& tensor,
+                         Placement* placement);
+  Result<void> add_zero(const TensorMatch& match, bool padded, Placement* placement) const;
   Result<void> place(const SliceRule& slice, const TensorMatch& match, Placement* placement) const;
-  Result<void> add_stages(const TensorMatch& match, Placement* placement) const;
-  Result<std::int64_t> stage_of_layer(std::int64_t layer, std::int64_t stages) const;
+  Result<void> add_stages(const TensorMatch& match, Placement* placement);
+  Result<void> count_layers(std::span<const TensorMatch> matches);
+  Result<const LayerStages*> stages_of(std::int64_t stages);
+  Result<void> cut_by_stages(const Placement& placement, DimCut* cut);
+  Result<std::vector<std::int64_t>> segments_like(const SliceRule& slice, const TensorMatch& match,
+                                                  const TensorInfo& tensor) const;
+  std::optional<TensorId> find_like(const NamePattern& name, const TensorMatch& match, const TensorInfo& tensor,
+                                    std::string* wanted) const;
   Result<void> check_axes(const Placement& placement) const;
   Result<void> fill_buckets(std::span<const TensorInfo> tensors, std::span<const TensorMatch> matches,
                             std::span<InBucket> bucketed) const;
@@ -79,7 +89,11 @@ class GeometryBuilder {
   const Layout& layout_;
   std::span<const Mesh> meshes_;
   const LayoutSizes sizes_;
+  std::span<const TensorInfo> tensors_;                              // while build() runs
+  NameIndex names_;                                                  // of tensors_
   std::map<std::string, std::int64_t, std::less<>> capture_counts_;  // highest number seen, plus one
+  std::int64_t layer_count_ = 0;                                     // of numbers in names and of stacked dims
+  std::map<std::int64_t, LayerStages> stages_;                       // by their number
   std::map<std::vector<std::int64_t>, std::int32_t> known_;          // geometries, by what decides them
 };
 

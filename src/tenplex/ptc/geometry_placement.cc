@@ -50,7 +50,7 @@ Result<void> GeometryBuilder::place(const SliceRule& slice, const TensorMatch& m
   return {};
 }
 
-Result<void> GeometryBuilder::add_stages(const TensorMatch& match, Placement* placement) const {
+Result<void> GeometryBuilder::add_stages(const TensorMatch& match, Placement* placement) {
   const TensorRule& rule = *match.rule;
   if (rule.stages.empty()) return {};
   const Mesh& mesh = meshes_[rule.mesh];
@@ -60,7 +60,12 @@ Result<void> GeometryBuilder::add_stages(const TensorMatch& match, Placement* pl
   for (const StageRule& stage : rule.stages) {
     std::int64_t coordinate = stage.kind == StageRule::Kind::kLast ? stages - 1 : stage.number;
     if (stage.kind == StageRule::Kind::kLayer) {
-      TENPLEX_ASSIGN_OR_RETURN(coordinate, stage_of_layer(*captured_number(match.captures, "layer"), stages));
+      const std::int64_t layer = *captured_number(match.captures, "layer");
+      TENPLEX_ASSIGN_OR_RETURN(const LayerStages* table, stages_of(stages));
+      if (layer >= table->layers())
+        return invalid_argument(
+            fmt::format("{}: layer {}, but there are {}", where_stages(layout_), layer, table->layers()));
+      coordinate = (*table)[layer];
     }
     if (coordinate >= stages)
       return invalid_argument(fmt::format("stage {} of {} ('{}')", coordinate, stages, mesh.axes()[axis].name));
@@ -72,30 +77,86 @@ Result<void> GeometryBuilder::add_stages(const TensorMatch& match, Placement* pl
   return {};
 }
 
-Result<std::int64_t> GeometryBuilder::stage_of_layer(std::int64_t layer, std::int64_t stages) const {
-  const StageTable& table = layout_.rules().stages;
-  const auto in_table = [&] { return table.line == 0 ? std::string("stages") : layout_.where(table.line); };
-  std::int64_t layers = capture_counts_.find("layer")->second;
-  if (table.layers) {
-    TENPLEX_ASSIGN_OR_RETURN(layers, sizes_.value_of(*table.layers, nullptr));
+Result<void> GeometryBuilder::count_layers(std::span<const TensorMatch> matches) {
+  const auto numbered = capture_counts_.find("layer");
+  if (numbered != capture_counts_.end()) layer_count_ = numbered->second;
+  for (std::size_t index = 0; index < matches.size(); ++index) {
+    if (!matches[index].is_cut_by_rule()) continue;
+    for (const SliceRule& slice : matches[index].rule->slices)
+      if (slice.by_stages && slice.dim < tensors_[index].shape.rank())
+        layer_count_ = std::max(layer_count_, tensors_[index].shape[slice.dim]);
   }
-  if (layer >= layers)
-    return invalid_argument(fmt::format("{}: layer {}, but there are {}", in_table(), layer, layers));
-  if (!table.table.empty()) {
-    if (static_cast<std::size_t>(layer) >= table.table.size())
-      return invalid_argument(
-          fmt::format("{}: the table has {} layers, found layer {}", in_table(), table.table.size(), layer));
-    return table.table[static_cast<std::size_t>(layer)];
+  return {};
+}
+
+Result<const LayerStages*> GeometryBuilder::stages_of(std::int64_t stages) {
+  const auto known = stages_.find(stages);
+  if (known != stages_.end()) return &known->second;
+  TENPLEX_ASSIGN_OR_RETURN(LayerStages made, LayerStages::make(layout_, sizes_, layer_count_, stages));
+  return &stages_.emplace(stages, std::move(made)).first->second;
+}
+
+/// Stages with layers that follow each other are a cut of widths: their parts are boxes.
+Result<void> GeometryBuilder::cut_by_stages(const Placement& placement, DimCut* cut) {
+  if (cut->dim >= placement.shape.rank())
+    return invalid_argument(fmt::format("slices dim {}, but the tensor has rank {}", cut->dim, placement.shape.rank()));
+  const std::int64_t extent = placement.shape[cut->dim];
+  TENPLEX_ASSIGN_OR_RETURN(const LayerStages* stages, stages_of(cut->parts));
+  if (stages->layers() != extent)
+    return invalid_argument(fmt::format("dim {} numbers layers: expected {} ({}), found {}", cut->dim, stages->layers(),
+                                        where_stages(layout_), extent));
+  if (!std::is_sorted(stages->all().begin(), stages->all().end())) {
+    cut->table = stages->all();
+    return {};
   }
-  TENPLEX_ASSIGN_OR_RETURN(const std::int64_t virtual_stages, sizes_.value_of(table.virtual_stages, nullptr));
-  const auto chunks = checked_mul(stages, virtual_stages);
-  if (!chunks || *chunks < 1 || *chunks > kMaxDevices)
-    return invalid_argument(fmt::format("{}: {} virtual stages", in_table(), virtual_stages));
-  Split split{table.split, {}};
-  TENPLEX_ASSIGN_OR_RETURN(split.widths, sizes_.values_of(table.widths));
-  TENPLEX_TRY(check_split(split, layers, *chunks)
-                  .with_context(fmt::format("{}: {} layers over {} stages", in_table(), layers, *chunks)));
-  return part_of(split, layers, *chunks, layer) % stages;
+  cut->split = {Split::Kind::kWidths, std::vector<std::int64_t>(static_cast<std::size_t>(cut->parts), 0)};
+  for (const std::int64_t stage : stages->all()) ++cut->split.widths[static_cast<std::size_t>(stage)];
+  return {};
+}
+
+std::optional<TensorId> GeometryBuilder::find_like(const NamePattern& name, const TensorMatch& match,
+                                                   const TensorInfo& tensor, std::string* wanted) const {
+  std::vector<std::string> words;
+  std::vector<std::int64_t> numbers;
+  for (const NamePattern::Capture& capture : match.captures) {
+    if (capture.number < 0) continue;
+    words.emplace_back(capture.word);
+    numbers.push_back(capture.number);
+  }
+  *wanted = name.fill(words, numbers);
+  if (const auto found = names_.find(*wanted); found || !match.is_slot) return found;
+  // A slot without parameters: the same slot of the other parameter.
+  const std::size_t at = tensor.name.find(match.parameter_name);
+  if (at == std::string::npos) return std::nullopt;
+  for (const std::string& prefix : layout_.rules().slot_names.prefixes) {
+    if (!wanted->starts_with(prefix)) continue;
+    std::string slot = tensor.name;
+    slot.replace(at, match.parameter_name.size(), wanted->substr(prefix.size()));
+    if (const auto found = names_.find(slot)) return found;
+  }
+  return std::nullopt;
+}
+
+Result<std::vector<std::int64_t>> GeometryBuilder::segments_like(const SliceRule& slice, const TensorMatch& match,
+                                                                 const TensorInfo& tensor) const {
+  const SegmentsLike& like = *slice.segments_like;
+  std::string wanted;
+  const auto found = find_like(like.name, match, tensor, &wanted);
+  if (!found)
+    return invalid_argument(
+        fmt::format("its segments are told by dim {} of tensor '{}', which is not there", like.dim, wanted));
+  const TensorInfo& other = tensors_[found->index()];
+  if (slice.dim >= tensor.shape.rank() || like.dim >= other.shape.rank())
+    return invalid_argument(fmt::format("its segments in dim {} are told by dim {} of tensor '{}' of shape {}",
+                                        slice.dim, like.dim, other.name, to_string(other.shape)));
+  const std::int64_t extent = tensor.shape[slice.dim];
+  const std::int64_t unit = other.shape[like.dim];
+  constexpr std::int64_t kMaxSegments = 16;
+  if (unit < 1 || extent % unit != 0 || extent / unit < 1 || extent / unit > kMaxSegments)
+    return invalid_argument(fmt::format(
+        "dim {} must be 1 to {} times dim {} of tensor '{}' of shape {}: expected a multiple of {}, found {}",
+        slice.dim, kMaxSegments, like.dim, other.name, to_string(other.shape), unit, extent));
+  return std::vector<std::int64_t>(static_cast<std::size_t>(extent / unit), 1);
 }
 
 std::string GeometryBuilder::bucket_name(const SliceRule& slice, const TensorMatch& match,

@@ -44,7 +44,7 @@ Result<std::int64_t> GroupMapper::value_of(const Size& size) const {
   for (const auto& [name, value] : sizes_)
     if (name == size.name) return value;
   std::string keys;
-  for (const MapSize& known : map_.rules().sizes)
+  for (const SizeRule& known : map_.rules().sizes)
     if (known.name == size.name && !known.config.empty())
       keys = fmt::format(", and there is no config.json with {}", fmt::join(known.config, " or "));
   return invalid_argument(
@@ -64,6 +64,7 @@ Result<void> GroupMapper::add(const MapGroup& group, TensorMap* made) {
   const MapRule& rule = *group.rule;
   Work work{group, rule, rule.sides[from_], rule.sides[1 - from_], {}, {}, {}, {}, {}};
   TENPLEX_TRY(find_members(&work));
+  if (group.frame.is_slot() && tensor_of(*work.grid.front()).shape.empty()) return add_scalars(work, made);
   TENPLEX_TRY(find_parts(&work));
   if (!rule.widths.empty()) TENPLEX_TRY(join_parts(&work));
   return add_targets(work, made);
@@ -113,9 +114,10 @@ Error GroupMapper::missing_member(const Work& work) const {
     values[word] = place % work.counts[word];
     place /= work.counts[word];
   }
+  const SlotFrame& frame = work.group.frame;
   return error(work, fmt::format("tensor '{}' is missing, '{}' is there; together they are '{}'",
-                                 work.source.names[slot].fill(rule.words, values), tensor_of(known).name,
-                                 work.target.names.front().text()));
+                                 frame.around(work.source.names[slot].fill(rule.words, values)), tensor_of(known).name,
+                                 frame.around(work.target.names.front().text())));
 }
 
 Result<void> GroupMapper::find_parts(Work* work) const {

@@ -70,6 +70,8 @@ class GroupMapper {
 
   // group_pieces.cc: the targets.
   Result<void> add_targets(const Work& work, TensorMap* made) const;
+  Result<void> add_scalars(const Work& work, TensorMap* made) const;
+  Result<void> add_scalar(const Work& work, const MapMember& kept, std::size_t slot, TensorMap* made) const;
   Result<void> add_target(const Work& work, const WordValues& values, std::size_t slot, TensorMap* made) const;
   Result<void> add_part(const Work& work, const WordValues& values, std::size_t part, TensorMap* made) const;
   Result<void> add_piece(const Work& work, const WordValues& values, const Stretch& stretch, TensorMap* made) const;

@@ -62,11 +62,47 @@ Result<void> GroupMapper::add_targets(const Work& work, TensorMap* made) const {
   return {};
 }
 
+/// Steps and the like: one number for all parts that are one tensor on the target's side, which must be the same.
+Result<void> GroupMapper::add_scalars(const Work& work, TensorMap* made) const {
+  const TensorInfo& first = tensor_of(*work.grid.front());
+  for (const MapMember* member : work.grid) {
+    const TensorInfo& other = tensor_of(*member);
+    if (other.dtype != first.dtype || other.shape != first.shape)
+      return error(work, fmt::format("tensors '{}' of {} {} and '{}' of {} {} do not fit together", first.name,
+                                     to_string(first.dtype), to_string(first.shape), other.name, to_string(other.dtype),
+                                     to_string(other.shape)));
+  }
+  for (std::size_t word = 0; word < work.rule.words.size(); ++word)
+    if (opens_axis(work, word))
+      return error(work, fmt::format("tensor '{}' is one number for every {}: how many there are is not known",
+                                     first.name, work.rule.words[word]));
+  const bool one_to_one = work.source.names.size() == work.target.names.size();
+  const std::size_t slots = work.source.names.size();
+  for (std::size_t slot = 0; slot < work.target.names.size(); ++slot) {
+    const std::size_t from = one_to_one ? slot : 0;
+    const MapMember& kept = *work.grid[from];
+    TENPLEX_TRY(add_scalar(work, kept, slot, made));
+    for (std::size_t place = from; place < work.grid.size(); place += one_to_one ? slots : 1)
+      if (slot == from && place != from) made->equal.emplace_back(kept.tensor, work.grid[place]->tensor);
+  }
+  return {};
+}
+
+Result<void> GroupMapper::add_scalar(const Work& work, const MapMember& kept, std::size_t slot, TensorMap* made) const {
+  if (static_cast<std::int64_t>(made->targets.size()) >= kMaxTargets)
+    return out_of_range(fmt::format("{}: more than {} tensors", map_.where(work.rule.line), kMaxTargets));
+  const std::string name = work.target.names[slot].fill(work.rule.words, work.group.members.front().values);
+  made->targets.push_back({work.group.frame.around(name), tensor_of(kept).dtype, {}});
+  made->first.push_back(made->pieces.size());
+  made->pieces.push_back({kept.tensor, Box::whole({}), Box::whole({}), {}});
+  return {};
+}
+
 Result<void> GroupMapper::add_target(const Work& work, const WordValues& values, std::size_t slot,
                                      TensorMap* made) const {
   const DType dtype = tensor_of(*work.grid.front()).dtype;
   TENPLEX_ASSIGN_OR_RETURN(Dims shape, target_shape(work, slot));
-  TensorInfo target{work.target.names[slot].fill(work.rule.words, values), dtype, shape};
+  TensorInfo target{work.group.frame.around(work.target.names[slot].fill(work.rule.words, values)), dtype, shape};
   if (auto checked = check_tensor(target); !checked)
     return std::move(checked).error().with_context(map_.where(work.rule.line));
   made->targets.push_back(std::move(target));

@@ -23,20 +23,17 @@
 #include "tenplex/base/result.h"
 #include "tenplex/ptc/mesh.h"
 #include "tenplex/ptc/name_pattern.h"
+#include "tenplex/ptc/size_rules.h"
 #include "tenplex/ptc/split.h"
 
 namespace tenplex {
 
-/// A whole number, or the name of one.
-struct Size {
-  std::int64_t value = 0;
-  std::string name;  ///< empty: `value` counts
-
-  friend bool operator==(const Size&, const Size&) = default;
+/// {like: NAME, dim: D}: a dimension has as many equal segments as it is times longer than that dimension of the tensor
+/// of that name, which has the captures of the tensor that is cut in it.
+struct SegmentsLike {
+  NamePattern name;
+  int dim = 0;
 };
-
-/// Values of names, as in `sizes:`. Where a caller gives the same name, the caller's value counts.
-using NamedSizes = std::vector<std::pair<std::string, std::int64_t>>;
 
 struct SliceRule {
   enum class Kind : unsigned char {
@@ -50,7 +47,9 @@ struct SliceRule {
   std::vector<Size> widths;
   // kDim
   int dim = 0;
+  bool by_stages = false;  ///< split: stages. The dimension numbers layers, a part has those of its stage
   std::vector<Size> segments;
+  std::optional<SegmentsLike> segments_like;
   std::optional<Size> interleave;
   std::optional<Size> local_interleave;
   // kFlat
@@ -81,6 +80,8 @@ struct StageRule {
 struct TensorRule {
   std::vector<NamePattern> match;
   std::optional<int> rank;  ///< only tensors of this rank
+  bool zero = true;         ///< zero: of the layout is for these tensors too
+  std::string without;      ///< not empty: only where no tensor has this name
   std::size_t mesh = 0;     ///< index into LayoutRules::meshes
   std::optional<PadRule> pad;
   std::vector<SliceRule> slices;
@@ -118,6 +119,8 @@ struct StageTable {
   Split::Kind split = Split::Kind::kBalanced;
   std::vector<Size> widths;         ///< layers per chunk
   std::vector<std::int64_t> table;  ///< stage of every layer; empty = none
+  std::optional<Size> first;        ///< layers of the first stage, with all its chunks; 0 = as the others
+  std::optional<Size> last;         ///< of the last stage
   int line = 0;
 };
 
@@ -133,6 +136,9 @@ struct ObjectRule {
     std::string axis;
     bool last = false;
     std::int64_t index = 0;
+    bool layer = false;  ///< the stage of the captured {layer}
+    std::string word;    ///< else, not empty: the captured number, modulo the size of the axis
+    std::string of;      ///< not empty: `word` is one of this captured number, dealt out as by {over: …, by: axis}
   };
   NamePattern match;
   std::string capture;                  ///< the owner is this captured number, modulo the number of devices
@@ -145,7 +151,13 @@ struct ObjectRule {
 struct LayoutRules {
   std::string family;
   std::vector<MeshAxes> meshes;  ///< at least one
-  NamedSizes sizes;
+  std::vector<AxisDefault> axes;
+  std::vector<SizeRule> size_rules;
+  NamedSizes values;  ///< `values:`
+  NamedSizes sizes;   ///< those of size_rules that have a value
+  /// Which tensors are cut once more, in flat ranges over dp (edp in a mesh that has no dp): 1 and 2 optimizer slots,
+  /// 3 all that are no scalars.
+  int zero = 0;
   std::vector<TensorRule> tensors;
   std::vector<SlotRule> slots;
   SlotNames slot_names;
@@ -162,6 +174,18 @@ class Layout {
   const LayoutRules& rules() const { return rules_; }
   /// All axes of all meshes, each once, in the order of the file.
   std::vector<std::string> axes() const;
+
+  /// The same layout with numbers for its sizes: those in `given` (where the layout has the name), else its own
+  /// `values:`, else those of the configuration, else the defaults. They are part of its text, so that it says the same
+  /// wherever it is read again. Errors: as resolve_sizes().
+  Result<Layout> with_sizes(const NamedSizes& given, const ConfigNumber& config) const;
+
+  /// The same layout with `zero: N`, called NAME+zeroN. Errors: invalid_argument if it has one, or has a mesh without
+  /// the axes dp and edp.
+  Result<Layout> with_zero(int zero) const;
+
+  /// The meshes with these sizes; axes that are left out have what `axes:` says, else 1. Errors: as make_meshes().
+  Result<std::vector<Mesh>> make_meshes(const MeshSizes& sizes) const;
 
   /// "layout 'x' line 7".
   std::string where(int line) const;

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 
+#include "tenplex/ptc/slot_names.h"
+
 namespace tenplex {
 namespace {
 
@@ -15,12 +17,9 @@ constexpr std::size_t kMaxRules = 4096;
 constexpr std::size_t kMaxMeshes = 16;
 constexpr std::size_t kMaxAxes = 16;
 
-constexpr std::array<std::string_view, 9> kSections = {"family",     "meshes", "sizes", "tensors", "slots",
-                                                       "slot_names", "stages", "tied",  "objects"};
+constexpr std::array<std::string_view, 12> kSections = {"family", "meshes",     "axes",   "sizes", "values",  "tensors",
+                                                        "slots",  "slot_names", "stages", "tied",  "objects", "zero"};
 
-/// Names of optimizer slots in common checkpoints: torch's state dict below some key, and Megatron's.
-constexpr std::array<std::string_view, 4> kSlotPatterns = {"*.state.{param}.{slot}", "state.{param}.{slot}",
-                                                           "*.state.{slot}.{param}", "state.{slot}.{param}"};
 constexpr std::array<std::string_view, 3> kParameterPrefixes = {"", "model.", "module."};
 
 }  // namespace
@@ -34,7 +33,13 @@ Result<LayoutRules> LayoutReader::read(std::string_view text) {
   const YamlNode* meshes = root.find("meshes");
   if (meshes == nullptr) return yaml_.error(root, "expected a key 'meshes'");
   TENPLEX_TRY(read_meshes(*meshes));
-  if (const YamlNode* node = root.find("sizes")) TENPLEX_TRY(read_sizes(*node));
+  if (const YamlNode* node = root.find("axes")) TENPLEX_TRY(read_axes(*node));
+  TENPLEX_TRY(read_sizes(root.find("sizes"), root.find("values")));
+  if (const YamlNode* node = root.find("zero")) {
+    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t zero, yaml_.integer(*node, "'zero'", 0, 3));
+    rules_.zero = static_cast<int>(zero);
+    TENPLEX_TRY(check_zero(*node));
+  }
   if (const YamlNode* node = root.find("stages")) TENPLEX_TRY(read_stages(*node));
   const YamlNode* tensors = root.find("tensors");
   if (tensors == nullptr) return yaml_.error(root, "expected a key 'tensors'");
@@ -68,14 +73,56 @@ Result<void> LayoutReader::read_meshes(const YamlNode& node) {
   return {};
 }
 
-Result<void> LayoutReader::read_sizes(const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::kMap || node.entries.size() > kMaxRules)
-    return yaml_.error(node, "'sizes' must be a map of names and whole numbers");
+Result<void> LayoutReader::read_axes(const YamlNode& node) {
+  const auto known = [&](std::string_view axis) {
+    return std::any_of(rules_.meshes.begin(), rules_.meshes.end(), [&](const MeshAxes& mesh) {
+      return std::find(mesh.axes.begin(), mesh.axes.end(), axis) != mesh.axes.end();
+    });
+  };
+  if (node.kind != YamlNode::Kind::kMap || node.entries.size() > kMaxAxes * kMaxMeshes)
+    return yaml_.error(node, "'axes' must be a map of axes and the axes whose size they have, or 'rest'");
   for (const YamlNode::Entry& entry : node.entries) {
-    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value,
-                             yaml_.integer(entry.value, fmt::format("size '{}'", entry.key), 0, std::int64_t{1} << 62));
-    rules_.sizes.emplace_back(entry.key, value);
+    TENPLEX_ASSIGN_OR_RETURN(std::string like, yaml_.word(entry.value, fmt::format("axis '{}'", entry.key)));
+    for (const std::string_view axis : {std::string_view(entry.key), std::string_view(like)})
+      if (!known(axis) && axis != "rest") return yaml_.error(entry.line, fmt::format("no mesh has an axis '{}'", axis));
+    if (like == "rest") like.clear();
+    rules_.axes.push_back({entry.key, std::move(like), entry.line});
   }
+  return {};
+}
+
+/// Values that the layout's text gives count more than the defaults of its sizes.
+Result<void> LayoutReader::read_sizes(const YamlNode* sizes, const YamlNode* values) {
+  if (sizes != nullptr) {
+    TENPLEX_ASSIGN_OR_RETURN(rules_.size_rules, read_size_rules(yaml_, *sizes, 0));
+  }
+  if (values != nullptr) {
+    if (values->kind != YamlNode::Kind::kMap)
+      return yaml_.error(*values, "'values' must be a map of sizes and numbers");
+    for (const YamlNode::Entry& entry : values->entries) {
+      TENPLEX_ASSIGN_OR_RETURN(
+          const std::int64_t value,
+          yaml_.integer(entry.value, fmt::format("value '{}'", entry.key), 0, std::int64_t{1} << 62));
+      if (std::none_of(rules_.size_rules.begin(), rules_.size_rules.end(),
+                       [&](const SizeRule& rule) { return rule.name == entry.key; }))
+        return yaml_.error(entry.line, fmt::format("'{}' is not under 'sizes'", entry.key));
+      rules_.values.emplace_back(entry.key, value);
+    }
+  }
+  const auto nowhere = [](std::string_view) { return std::optional<std::int64_t>(); };
+  const auto line = [](int number) { return fmt::format("line {}", number); };
+  TENPLEX_ASSIGN_OR_RETURN(rules_.sizes, resolve_sizes(rules_.size_rules, rules_.values, nowhere, 0, line));
+  return {};
+}
+
+/// A mesh without the axis that ZeRO cuts by can hold none of its tensors.
+Result<void> LayoutReader::check_zero(const YamlNode& node) const {
+  if (rules_.zero == 0) return {};
+  for (const MeshAxes& mesh : rules_.meshes)
+    if (std::none_of(mesh.axes.begin(), mesh.axes.end(),
+                     [](const std::string& axis) { return axis == "dp" || axis == "edp"; }))
+      return yaml_.error(node, fmt::format("'zero' needs an axis dp or edp in every mesh, '{}' has: {}", mesh.name,
+                                           fmt::join(mesh.axes, ", ")));
   return {};
 }
 
@@ -90,7 +137,8 @@ Result<void> LayoutReader::read_tensors(const YamlNode& node) {
 }
 
 Result<void> LayoutReader::read_stages(const YamlNode& node) {
-  constexpr std::array<std::string_view, 6> kKeys = {"axis", "layers", "virtual", "split", "widths", "table"};
+  constexpr std::array<std::string_view, 8> kKeys = {"axis",  "layers", "virtual", "split",
+                                                     "first", "last",   "widths",  "table"};
   TENPLEX_TRY(yaml_.check_keys(node, "'stages'", kKeys));
   StageTable& stages = rules_.stages;
   stages.line = node.line;
@@ -107,9 +155,17 @@ Result<void> LayoutReader::read_stages(const YamlNode& node) {
   if (const YamlNode* chunks = node.find("virtual")) {
     TENPLEX_ASSIGN_OR_RETURN(stages.virtual_stages, read_size(*chunks, "'virtual'"));
   }
+  if (const YamlNode* first = node.find("first")) {
+    TENPLEX_ASSIGN_OR_RETURN(stages.first, read_size(*first, "'first'"));
+  }
+  if (const YamlNode* last = node.find("last")) {
+    TENPLEX_ASSIGN_OR_RETURN(stages.last, read_size(*last, "'last'"));
+  }
   SliceRule split;
   split.split = Split::Kind::kBalanced;
   TENPLEX_TRY(read_split(node, &split));
+  if ((stages.first || stages.last) && (node.find("widths") != nullptr || node.find("table") != nullptr))
+    return yaml_.error(node, "'first' and 'last' cannot be combined with 'widths' or 'table'");
   stages.split = split.split;
   stages.widths = split.widths;
   const YamlNode* table = node.find("table");
@@ -255,13 +311,40 @@ Result<void> LayoutReader::read_owner(const YamlNode& node, ObjectRule* rule) {
     if (std::find(axes.begin(), axes.end(), entry.key) == axes.end())
       return yaml_.error(entry.line, fmt::format("mesh '{}' has no axis '{}'; its axes are: {}",
                                                  rules_.meshes[rule->mesh].name, entry.key, fmt::join(axes, ", ")));
-    ObjectRule::Coordinate coordinate{entry.key, entry.value.text == "last", 0};
-    if (!coordinate.last && entry.value.text != "first") {
-      TENPLEX_ASSIGN_OR_RETURN(coordinate.index, yaml_.integer(entry.value, "an index", 0, kMaxDevices - 1));
-    }
+    TENPLEX_ASSIGN_OR_RETURN(auto coordinate, read_coordinate(entry, *rule));
     rule->coordinates.push_back(std::move(coordinate));
   }
   return {};
+}
+
+Result<ObjectRule::Coordinate> LayoutReader::read_coordinate(const YamlNode::Entry& entry, const ObjectRule& rule) {
+  constexpr std::array<std::string_view, 2> kKeys = {"over", "of"};
+  ObjectRule::Coordinate coordinate;
+  coordinate.axis = entry.key;
+  const YamlNode& value = entry.value;
+  const auto captured = [&](const YamlNode& node, std::string* word) -> Result<void> {
+    TENPLEX_ASSIGN_OR_RETURN(*word, yaml_.word(node, "an index"));
+    if (rule.match.has_capture(*word) && *word != "any") return {};
+    return yaml_.error(
+        node, fmt::format("expected an index, first, last or a number that the pattern captures, found '{}'", *word));
+  };
+  if (value.kind == YamlNode::Kind::kMap) {
+    TENPLEX_TRY(yaml_.check_keys(value, "an index", kKeys));
+    if (value.find("over") == nullptr || value.find("of") == nullptr)
+      return yaml_.error(value, "an index needs 'over' and 'of'");
+    TENPLEX_TRY(captured(*value.find("over"), &coordinate.word));
+    TENPLEX_TRY(captured(*value.find("of"), &coordinate.of));
+    return coordinate;
+  }
+  if (value.text == "last") {
+    coordinate.last = true;
+  } else if (YamlReader::is_integer(value)) {
+    TENPLEX_ASSIGN_OR_RETURN(coordinate.index, yaml_.integer(value, "an index", 0, kMaxDevices - 1));
+  } else if (value.text != "first") {
+    TENPLEX_TRY(captured(value, &coordinate.word));
+    coordinate.layer = coordinate.word == "layer" && entry.key == rules_.stages.axis;
+  }
+  return coordinate;
 }
 
 Result<Layout> parse_layout(std::string_view yaml, std::string_view name) {

@@ -26,7 +26,9 @@ class LayoutReader {
  private:
   // Sections.
   Result<void> read_meshes(const YamlNode& node);
-  Result<void> read_sizes(const YamlNode& node);
+  Result<void> read_axes(const YamlNode& node);
+  Result<void> read_sizes(const YamlNode* sizes, const YamlNode* values);
+  Result<void> check_zero(const YamlNode& node) const;
   Result<void> read_tensors(const YamlNode& node);
   Result<void> read_stages(const YamlNode& node);
   Result<void> read_slots(const YamlNode& node);
@@ -36,6 +38,7 @@ class LayoutReader {
   Result<SlotRule> read_slot(const YamlNode::Entry& entry);
   Result<ObjectRule> read_object(const YamlNode& node);
   Result<void> read_owner(const YamlNode& node, ObjectRule* rule);
+  Result<ObjectRule::Coordinate> read_coordinate(const YamlNode::Entry& entry, const ObjectRule& rule);
 
   // A tensor rule and its parts.
   Result<TensorRule> read_rule(const YamlNode& node);
@@ -46,6 +49,7 @@ class LayoutReader {
   Result<std::vector<SliceRule>> read_slices(const YamlNode& node);
   Result<SliceRule> read_slice(const YamlNode& node);
   Result<void> read_dim_slice(const YamlNode& node, SliceRule* slice);
+  Result<void> read_segments(const YamlNode& node, const YamlNode& segments, SliceRule* slice);
   Result<void> read_flat_slice(const YamlNode& node, SliceRule* slice);
   Result<void> read_place_slice(const YamlNode& node, SliceRule* slice);
   Result<void> read_split(const YamlNode& node, SliceRule* slice);

@@ -19,7 +19,8 @@ constexpr std::size_t kMaxSizes = 4096;
 }  // namespace
 
 Result<TensorRule> LayoutReader::read_rule(const YamlNode& node) {
-  constexpr std::array<std::string_view, 6> kKeys = {"match", "rank", "mesh", "pad", "slice", "stage"};
+  constexpr std::array<std::string_view, 8> kKeys = {"match", "rank", "without", "zero",
+                                                     "mesh",  "pad",  "slice",   "stage"};
   TENPLEX_TRY(yaml_.check_keys(node, "a rule", kKeys));
   TensorRule rule;
   rule.line = node.line;
@@ -29,6 +30,12 @@ Result<TensorRule> LayoutReader::read_rule(const YamlNode& node) {
   if (const YamlNode* rank = node.find("rank")) {
     TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, yaml_.integer(*rank, "'rank'", 0, kMaxRank));
     rule.rank = static_cast<int>(value);
+  }
+  if (const YamlNode* zero = node.find("zero")) {
+    TENPLEX_ASSIGN_OR_RETURN(rule.zero, yaml_.boolean(*zero, "'zero'"));
+  }
+  if (const YamlNode* without = node.find("without")) {
+    TENPLEX_ASSIGN_OR_RETURN(rule.without, yaml_.text(*without, "'without'"));
   }
   if (const YamlNode* mesh = node.find("mesh")) {
     TENPLEX_ASSIGN_OR_RETURN(rule.mesh, read_mesh_name(*mesh));
@@ -184,14 +191,19 @@ Result<void> LayoutReader::read_dim_slice(const YamlNode& node, SliceRule* slice
   if (dim == nullptr) return yaml_.error(node, "a slice needs 'dim', 'flat' or 'over'");
   TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, yaml_.integer(*dim, "'dim'", 0, kMaxRank - 1));
   slice->dim = static_cast<int>(value);
-  TENPLEX_TRY(read_split(node, slice));
-  if (const YamlNode* segments = node.find("segments")) {
-    if (node.find("widths") != nullptr) return yaml_.error(*segments, "'segments' and 'widths' cannot be combined");
-    TENPLEX_ASSIGN_OR_RETURN(slice->segments, read_sizes_list(*segments, "'segments'"));
+  const YamlNode* split = node.find("split");
+  if (split != nullptr && split->text == "stages") {
+    slice->by_stages = true;
+    for (const std::string_view key : {"widths", "segments"})
+      if (node.find(key) != nullptr)
+        return yaml_.error(node, fmt::format("'split: stages' and '{}' cannot be combined", key));
+  } else {
+    TENPLEX_TRY(read_split(node, slice));
   }
+  if (const YamlNode* segments = node.find("segments")) TENPLEX_TRY(read_segments(node, *segments, slice));
   const YamlNode* interleave = node.find("interleave");
   const YamlNode* local = node.find("local_interleave");
-  if ((interleave != nullptr || local != nullptr) && slice->segments.empty())
+  if ((interleave != nullptr || local != nullptr) && slice->segments.empty() && !slice->segments_like)
     return yaml_.error(node, "'interleave' and 'local_interleave' need 'segments'");
   if (interleave != nullptr) {
     TENPLEX_ASSIGN_OR_RETURN(slice->interleave, read_size(*interleave, "'interleave'"));
@@ -199,6 +211,26 @@ Result<void> LayoutReader::read_dim_slice(const YamlNode& node, SliceRule* slice
   if (local != nullptr) {
     TENPLEX_ASSIGN_OR_RETURN(slice->local_interleave, read_size(*local, "'local_interleave'"));
   }
+  return {};
+}
+
+Result<void> LayoutReader::read_segments(const YamlNode& node, const YamlNode& segments, SliceRule* slice) {
+  if (node.find("widths") != nullptr) return yaml_.error(segments, "'segments' and 'widths' cannot be combined");
+  if (segments.kind != YamlNode::Kind::kMap) {
+    TENPLEX_ASSIGN_OR_RETURN(slice->segments, read_sizes_list(segments, "'segments'"));
+    return {};
+  }
+  constexpr std::array<std::string_view, 2> kKeys = {"like", "dim"};
+  TENPLEX_TRY(yaml_.check_keys(segments, "'segments'", kKeys));
+  const YamlNode* like = segments.find("like");
+  const YamlNode* dim = segments.find("dim");
+  if (like == nullptr || dim == nullptr) return yaml_.error(segments, "'segments' needs 'like' and 'dim'");
+  TENPLEX_ASSIGN_OR_RETURN(NamePattern name, read_pattern(*like));
+  if (!name.captures_only_numbers())
+    return yaml_.error(*like,
+                       fmt::format("name '{}' may hold numbers like {{layer}}, no text of any kind", name.text()));
+  TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, yaml_.integer(*dim, "'dim'", 0, kMaxRank - 1));
+  slice->segments_like = SegmentsLike{std::move(name), static_cast<int>(value)};
   return {};
 }
 
@@ -261,6 +293,8 @@ Result<void> LayoutReader::check_rule(const TensorRule& rule) {
     if (flat && slice.kind == SliceRule::Kind::kDim)
       return yaml_.error(slice.line, "a flat slice leaves one flat range; slices of a dim must come before it");
     flat = flat || slice.kind == SliceRule::Kind::kFlat;
+    if (slice.by_stages && (slice.by.size() != 1 || slice.by.front() != rules_.stages.axis))
+      return yaml_.error(slice.line, fmt::format("'split: stages' is for the stage axis '{}'", rules_.stages.axis));
     TENPLEX_TRY(check_captures(rule, slice));
   }
   return {};
@@ -269,6 +303,7 @@ Result<void> LayoutReader::check_rule(const TensorRule& rule) {
 Result<void> LayoutReader::check_captures(const TensorRule& rule, const SliceRule& slice) {
   std::vector<std::string> needed;
   if (slice.kind == SliceRule::Kind::kPlace) needed.push_back(slice.over);
+  if (slice.segments_like) needed = slice.segments_like->name.words();
   std::size_t open = slice.bucket.find('{');
   while (open != std::string::npos) {
     const std::size_t close = slice.bucket.find('}', open);

@@ -75,10 +75,11 @@ objects:
 
 TEST(Layout, NamesTheLineOfAnUnknownKey) {
   EXPECT_EQ(refusal("tensors:\n  - match: a\n    slise: []\n"),
-            "layout 'x' line 4: unknown key 'slise' in a rule; known keys: match, rank, mesh, pad, slice, stage");
+            "layout 'x' line 4: unknown key 'slise' in a rule; known keys: match, rank, without, zero, mesh, pad, "
+            "slice, stage");
   EXPECT_EQ(refusal("tensor: []\n"),
-            "layout 'x' line 2: unknown key 'tensor' in a layout; known keys: family, meshes, sizes, tensors, slots, "
-            "slot_names, stages, tied, objects");
+            "layout 'x' line 2: unknown key 'tensor' in a layout; known keys: family, meshes, axes, sizes, values, "
+            "tensors, slots, slot_names, stages, tied, objects, zero");
   EXPECT_THAT(refusal("tensors:\n  - match: a\n    slice:\n      - dim: 0\n        by: tp\n        segment: 2\n"),
               HasSubstr("line 7: unknown key 'segment' in a slice"));
 }

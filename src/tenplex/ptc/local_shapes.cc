@@ -71,7 +71,7 @@ const Dims* LocalShapes::find(std::size_t tensor, DeviceId device) const {
 class ShapeGuesser {
  public:
   ShapeGuesser(const Layout& layout, std::span<const Mesh> meshes, const LocalShapes& locals, const NamedSizes& sizes)
-      : meshes_(meshes), locals_(locals), sizes_(layout, sizes) {}
+      : layout_(layout), meshes_(meshes), locals_(locals), sizes_(layout, sizes) {}
 
   /// The global shape of a tensor whose rule has only slices of dims.
   Result<Dims> guess(std::size_t tensor, const TensorMatch& match) const;
@@ -80,6 +80,7 @@ class ShapeGuesser {
   Result<std::int64_t> sum_along(std::size_t tensor, const Mesh& mesh, std::span<const std::size_t> axes,
                                  int dim) const;
 
+  const Layout& layout_;
   std::span<const Mesh> meshes_;
   const LocalShapes& locals_;
   const LayoutSizes sizes_;
@@ -106,12 +107,15 @@ Result<Dims> ShapeGuesser::guess(std::size_t tensor, const TensorMatch& match) c
     }
   }
   if (zero1) return invalid_argument("it is cut flat (zero1), which does not tell its shape");
+  if (const int zero = layout_.rules().zero; zero == 3 || (zero > 0 && match.is_slot))
+    return invalid_argument(fmt::format("it is cut flat (zero: {}), which does not tell its shape", zero));
   for (int dim = 0; dim < shape.rank(); ++dim) {
     TENPLEX_ASSIGN_OR_RETURN(shape[dim], sum_along(tensor, mesh, axes[static_cast<std::size_t>(dim)], dim));
   }
   const auto& pad = match.rule->pad;
   if (!pad || !pad->data || pad->dim >= shape.rank() || !match.is_cut_by_rule()) return shape;
-  TENPLEX_ASSIGN_OR_RETURN(shape[pad->dim], sizes_.value_of(*pad->data, nullptr));
+  TENPLEX_ASSIGN_OR_RETURN(const std::int64_t data, sizes_.value_of(*pad->data, nullptr));
+  if (data != 0) shape[pad->dim] = data;
   return shape;
 }
 
@@ -183,7 +187,7 @@ Result<void> check_locals(const RuleCollection& collection, std::span<const Tens
 Result<std::vector<TensorInfo>> global_shapes_from_locals(const Layout& layout, const MeshSizes& mesh,
                                                           std::span<const std::vector<LocalTensor>> devices,
                                                           const NamedSizes& sizes) {
-  TENPLEX_ASSIGN_OR_RETURN(const std::vector<Mesh> meshes, make_meshes(layout.rules().meshes, mesh));
+  TENPLEX_ASSIGN_OR_RETURN(const std::vector<Mesh> meshes, layout.make_meshes(mesh));
   if (meshes.front().device_count() != static_cast<std::int64_t>(devices.size()))
     return invalid_argument(
         fmt::format("the mesh has {} devices, but {} are given", meshes.front().device_count(), devices.size()));

@@ -16,39 +16,11 @@
 namespace tenplex {
 namespace {
 
-struct Found {
-  std::size_t rule = 0;
-  MapMember member;
-};
-
-/// Numbers as they are written: "07" is none, as no other side would write it back.
-bool written_plainly(const NamePattern::Captures& captures) {
-  return std::all_of(captures.begin(), captures.end(), [](const NamePattern::Capture& capture) {
-    return capture.text.size() == 1 || capture.text.front() != '0';
-  });
-}
-
-std::optional<Found> find(const MapRules& rules, std::string_view name, std::size_t side) {
-  for (std::size_t index = 0; index < rules.tensors.size(); ++index) {
-    const MapRule& rule = rules.tensors[index];
-    const auto& names = rule.sides[side].names;
-    for (std::size_t slot = 0; slot < names.size(); ++slot) {
-      const auto captures = names[slot].match(name);
-      if (!captures || !written_plainly(*captures)) continue;
-      Found found{index, {{}, slot, {}}};
-      for (const std::string& word : rule.words)
-        found.member.values.push_back(captured_number(*captures, word).value_or(kOpen));
-      return found;
-    }
-  }
-  return std::nullopt;
-}
-
-Error no_rule(const NamingMap& map, const TensorInfo& tensor, std::size_t from) {
+Error no_rule(const NamingMap& map, const MapIndex& index, const TensorInfo& tensor, std::size_t from) {
   const auto& sides = map.rules().sides;
   return invalid_argument(fmt::format("tensor '{}' of shape {}: no rule of map '{}' has this name for '{}' ({})",
                                       tensor.name, to_string(tensor.shape), map.name(), sides[from],
-                                      find(map.rules(), tensor.name, 1 - from)
+                                      index.find(tensor.name, 1 - from)
                                           ? fmt::format("one has it for '{}'", sides[1 - from])
                                           : fmt::format("to read it as '{}'", sides[1 - from])));
 }
@@ -78,24 +50,30 @@ class Numbers {
   std::map<std::string_view, std::vector<std::int64_t>> seen_;
 };
 
-/// What members of one group have in common: the rule, and the numbers of words that are in the names of both sides.
-std::vector<std::int64_t> key_of(const MapRules& rules, const Found& found, std::size_t from) {
-  std::vector<std::int64_t> key = {static_cast<std::int64_t>(found.rule)};
+/// What members of one group have in common: the slot, the rule, and the numbers of words that are in the names of both
+/// sides.
+using GroupKey = std::pair<SlotFrame, std::vector<std::int64_t>>;
+
+GroupKey key_of(const MapRules& rules, const MapPlace& found, std::size_t from) {
+  GroupKey key{found.frame, {static_cast<std::int64_t>(found.rule)}};
   const MapRule& rule = rules.tensors[found.rule];
   const auto& stacked = rule.sides[1 - from].stack;
   for (std::size_t word = 0; word < rule.words.size(); ++word)
-    key.push_back(std::find(stacked.begin(), stacked.end(), rule.words[word]) != stacked.end()
-                      ? kOpen
-                      : found.member.values[word]);
+    key.second.push_back(
+        std::find(stacked.begin(), stacked.end(), rule.words[word]) != stacked.end() ? kOpen : found.values[word]);
   return key;
 }
 
 }  // namespace
 
-Result<std::size_t> side_of_tensors(const NamingMap& map, std::span<const TensorInfo> tensors) {
+Result<std::size_t> side_of_tensors(const NamingMap& map, std::span<const TensorInfo> tensors,
+                                    const std::vector<bool>& kept) {
   std::array<std::size_t, 2> matched{};
-  for (const TensorInfo& tensor : tensors)
-    for (std::size_t side = 0; side < 2; ++side) matched[side] += find(map.rules(), tensor.name, side) ? 1U : 0U;
+  const MapIndex index(map.rules());
+  for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    if (tensor < kept.size() && kept[tensor]) continue;
+    for (std::size_t side = 0; side < 2; ++side) matched[side] += index.find(tensors[tensor].name, side) ? 1U : 0U;
+  }
   if (matched[0] != matched[1]) return matched[0] > matched[1] ? std::size_t{0} : std::size_t{1};
   const auto& sides = map.rules().sides;
   if (matched[0] > 0)
@@ -106,22 +84,23 @@ Result<std::size_t> side_of_tensors(const NamingMap& map, std::span<const Tensor
                                       tensors.empty() ? "" : fmt::format(" (as '{}')", tensors.front().name)));
 }
 
-Result<std::vector<MapGroup>> group_tensors(const NamingMap& map, std::span<const TensorInfo> tensors,
-                                            std::size_t from) {
+Result<std::vector<MapGroup>> group_tensors(const NamingMap& map, std::span<const TensorInfo> tensors, std::size_t from,
+                                            const std::vector<bool>& kept) {
   if (const auto repeated = NameIndex(tensors).repeated())
     return invalid_argument(fmt::format("two tensors are called '{}'", tensors[repeated->index()].name));
   std::vector<MapGroup> groups;
-  std::map<std::vector<std::int64_t>, std::size_t> known;
+  std::map<GroupKey, std::size_t> known;
+  const MapIndex index(map.rules());
   Numbers numbers;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
-    auto found = find(map.rules(), tensors[tensor].name, from);
-    if (!found) return no_rule(map, tensors[tensor], from);
-    found->member.tensor = TensorId(tensor);
+    if (tensor < kept.size() && kept[tensor]) continue;
+    const auto found = index.find(tensors[tensor].name, from);
+    if (!found) return no_rule(map, index, tensors[tensor], from);
     const MapRule& rule = map.rules().tensors[found->rule];
-    numbers.add(rule, found->member.values);
+    numbers.add(rule, found->values);
     const auto [entry, is_new] = known.emplace(key_of(map.rules(), *found, from), groups.size());
-    if (is_new) groups.push_back({&rule, {}});
-    groups[entry->second].members.push_back(std::move(found->member));
+    if (is_new) groups.push_back({&rule, found->frame, {}});
+    groups[entry->second].members.push_back({TensorId(tensor), found->part, found->values});
   }
   TENPLEX_TRY(numbers.check(map));
   return groups;

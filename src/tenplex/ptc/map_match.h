@@ -16,14 +16,11 @@
 
 #include "tenplex/base/ids.h"
 #include "tenplex/base/result.h"
+#include "tenplex/ptc/map_index.h"
 #include "tenplex/ptc/naming_map.h"
 #include "tenplex/ptc/tensor.h"
 
 namespace tenplex {
-
-/// The numbers of a rule's words; kOpen for a word that is not in the name.
-using WordValues = std::vector<std::int64_t>;
-inline constexpr std::int64_t kOpen = -1;
 
 struct MapMember {
   TensorId tensor;
@@ -33,16 +30,20 @@ struct MapMember {
 
 struct MapGroup {
   const MapRule* rule = nullptr;
+  SlotFrame frame;                 ///< of all members: they are one slot of the parameters that the rule names
   std::vector<MapMember> members;  ///< in the order of the tensors; not empty
 };
 
-/// The side (0 or 1) whose names these are. Errors: invalid_argument if neither or both fit.
-Result<std::size_t> side_of_tensors(const NamingMap& map, std::span<const TensorInfo> tensors);
+/// The side (0 or 1) whose names these are. Tensors for which `kept` is true, here and below, do not count. Errors:
+/// invalid_argument if neither or both fit.
+Result<std::size_t> side_of_tensors(const NamingMap& map, std::span<const TensorInfo> tensors,
+                                    const std::vector<bool>& kept = {});
 
-/// In the order of their first tensors. For each tensor the first rule with its name on side `from` counts. Errors:
+/// In the order of their first tensors. For each tensor the first rule with its name on side `from` counts; slots of
+/// one name form groups of their own. Errors:
 /// invalid_argument for a tensor without a rule, two tensors of one name, and a number that is missing under a word:
 /// the numbers of every word must be 0, 1, … up to the largest.
-Result<std::vector<MapGroup>> group_tensors(const NamingMap& map, std::span<const TensorInfo> tensors,
-                                            std::size_t from);
+Result<std::vector<MapGroup>> group_tensors(const NamingMap& map, std::span<const TensorInfo> tensors, std::size_t from,
+                                            const std::vector<bool>& kept = {});
 
 }  // namespace tenplex

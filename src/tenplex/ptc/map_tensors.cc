@@ -30,18 +30,35 @@ Result<void> check_names(const NamingMap& map, const TensorMap& made, std::span<
                                       map.where(lines[second->index()]), name));
 }
 
+/// Appends the tensors that stay as they are.
+void keep(std::span<const TensorInfo> tensors, const std::vector<bool>& kept, TensorMap* made) {
+  for (std::size_t index = 0; index < kept.size(); ++index) {
+    if (!kept[index]) continue;
+    const Box whole = Box::whole(tensors[index].shape);
+    MapPiece piece{TensorId(index), whole, whole, {}};
+    for (int axis = 0; axis < whole.rank(); ++axis)
+      piece.axes[static_cast<std::size_t>(axis)] = static_cast<std::int16_t>(axis);
+    made->targets.push_back(tensors[index]);
+    made->first.push_back(made->pieces.size());
+    if (!whole.empty()) made->pieces.push_back(piece);
+  }
+}
+
 }  // namespace
 
-Result<MapResult> map_tensors(const NamingMap& map, std::span<const TensorInfo> tensors, const NamedSizes& sizes) {
+Result<MapResult> map_tensors(const NamingMap& map, std::span<const TensorInfo> tensors, const NamedSizes& sizes,
+                              const std::vector<bool>& kept) {
   MapResult result;
-  TENPLEX_ASSIGN_OR_RETURN(result.from, side_of_tensors(map, tensors));
-  TENPLEX_ASSIGN_OR_RETURN(const std::vector<MapGroup> groups, group_tensors(map, tensors, result.from));
+  TENPLEX_ASSIGN_OR_RETURN(result.from, side_of_tensors(map, tensors, kept));
+  TENPLEX_ASSIGN_OR_RETURN(const std::vector<MapGroup> groups, group_tensors(map, tensors, result.from, kept));
   GroupMapper mapper(map, tensors, sizes, result.from);
   std::vector<int> lines;
   for (const MapGroup& group : groups) {
     TENPLEX_TRY(mapper.add(group, &result.map));
     lines.resize(result.map.targets.size(), group.rule->line);
   }
+  keep(tensors, kept, &result.map);
+  lines.resize(result.map.targets.size(), 0);
   result.map.first.push_back(result.map.pieces.size());
   TENPLEX_TRY(check_names(map, result.map, lines, tensors));
   TENPLEX_TRY(check_map(result.map, tensors));

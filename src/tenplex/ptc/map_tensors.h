@@ -11,15 +11,13 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tenplex/base/result.h"
 #include "tenplex/ptc/naming_map.h"
 #include "tenplex/ptc/tensor_map.h"
 
 namespace tenplex {
-
-/// The whole number under a key of config.json, or nothing.
-using ConfigNumber = std::function<std::optional<std::int64_t>(std::string_view key)>;
 
 /// The sizes of the map that have a value: the one in `given`, else that of config.json, else the default. Errors:
 /// invalid_argument for a value below 1 and for a name in `given` that the map does not have.
@@ -34,6 +32,8 @@ struct MapResult {
 /// invalid_argument, naming the tensors, their shapes and the rule, if the tensors do not fit the map: see
 /// docs/maps.md, "Errors"; out_of_range for shapes, pieces or numbers of tensors beyond the limits; unsupported if an
 /// element type that does not fill bytes would be cut inside of one.
-Result<MapResult> map_tensors(const NamingMap& map, std::span<const TensorInfo> tensors, const NamedSizes& sizes);
+/// Tensors for which `kept` is true (empty: none is) stay as they are, behind all others.
+Result<MapResult> map_tensors(const NamingMap& map, std::span<const TensorInfo> tensors, const NamedSizes& sizes,
+                              const std::vector<bool>& kept = {});
 
 }  // namespace tenplex

@@ -57,6 +57,17 @@ std::vector<TensorInfo> large_mixture() {
   return tensors;
 }
 
+/// With fp32 masters and Adam's moments.
+std::vector<TensorInfo> with_slots(std::vector<TensorInfo> tensors) {
+  const std::size_t parameters = tensors.size();
+  tensors.reserve(parameters * 4);
+  for (const char* slot : {"fp32_param", "exp_avg", "exp_avg_sq"})
+    for (std::size_t index = 0; index < parameters; ++index)
+      tensors.push_back(
+          {fmt::format("optimizer.state.{}.{}", slot, tensors[index].name), DType::kFloat32, tensors[index].shape});
+  return tensors;
+}
+
 void map_there(benchmark::State& state, const char* name, const std::vector<TensorInfo>& tensors) {
   const NamingMap map = builtin_map(name).value();
   const NamedSizes sizes = {{"heads", 128}, {"groups", 8}};
@@ -73,6 +84,8 @@ void map_back(benchmark::State& state, const char* name, const std::vector<Tenso
 
 BENCHMARK_CAPTURE(map_there, llama_405b, "hf-llama", llama_405b())->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(map_back, llama_405b, "hf-llama", llama_405b())->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(map_there, llama_405b_with_slots, "hf-llama", with_slots(llama_405b()))
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(map_there, large_mixture, "hf-mixtral", large_mixture())->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -115,6 +115,48 @@ DeviceId Mesh::device(std::span<const std::int64_t> coordinates) const {
   return DeviceId(static_cast<std::int32_t>(device));
 }
 
+namespace {
+
+bool is_given(const MeshSizes& sizes, std::string_view axis) {
+  return std::any_of(sizes.begin(), sizes.end(), [axis](const auto& size) { return size.first == axis; });
+}
+
+/// What the other axes of `mesh` leave of `devices` for `axis`.
+Result<std::int64_t> rest_of(const MeshAxes& mesh, const MeshAxes& first, const std::string& axis,
+                             const MeshSizes& sizes) {
+  TENPLEX_ASSIGN_OR_RETURN(const Mesh whole, Mesh::make(first.name, first.axes, sizes));
+  TENPLEX_ASSIGN_OR_RETURN(const Mesh others, Mesh::make(mesh.name, mesh.axes, sizes));
+  if (whole.device_count() % others.device_count() != 0)
+    return invalid_argument(
+        fmt::format("mesh '{}' [{}] has {} devices, which mesh '{}' [{}] with {} cannot share out: "
+                    "'{}' is what is left",
+                    first.name, fmt::join(first.axes, ", "), whole.device_count(), mesh.name,
+                    fmt::join(mesh.axes, ", "), others.device_count(), axis));
+  return whole.device_count() / others.device_count();
+}
+
+}  // namespace
+
+Result<MeshSizes> complete_sizes(std::span<const MeshAxes> meshes, std::span<const AxisDefault> defaults,
+                                 const MeshSizes& sizes) {
+  TENPLEX_TRY(check_sizes(sizes));
+  MeshSizes complete = sizes;
+  for (const AxisDefault& one : defaults) {
+    if (is_given(complete, one.axis)) continue;
+    if (!one.like.empty()) {
+      complete.emplace_back(one.axis, size_of(complete, one.like));
+      continue;
+    }
+    for (const MeshAxes& mesh : meshes) {
+      if (std::find(mesh.axes.begin(), mesh.axes.end(), one.axis) == mesh.axes.end()) continue;
+      TENPLEX_ASSIGN_OR_RETURN(const std::int64_t rest, rest_of(mesh, meshes.front(), one.axis, complete));
+      complete.emplace_back(one.axis, rest);
+      break;
+    }
+  }
+  return complete;
+}
+
 Result<std::vector<Mesh>> make_meshes(std::span<const MeshAxes> meshes, const MeshSizes& sizes) {
   TENPLEX_TRY(check_sizes(sizes));
   std::vector<std::string> known;

@@ -84,6 +84,19 @@ struct MeshAxes {
   friend bool operator==(const MeshAxes&, const MeshAxes&) = default;
 };
 
+/// The size of an axis that a user leaves out.
+struct AxisDefault {
+  std::string axis;
+  std::string like;  ///< the size of this axis; empty: what the rest of its mesh leaves of the first mesh's devices
+  int line = 0;
+
+  friend bool operator==(const AxisDefault&, const AxisDefault&) = default;
+};
+
+/// `sizes` with those of axes that have a default. Errors: invalid_argument if a mesh does not divide the first one.
+Result<MeshSizes> complete_sizes(std::span<const MeshAxes> meshes, std::span<const AxisDefault> defaults,
+                                 const MeshSizes& sizes);
+
 /// Gives every mesh its sizes. Errors: invalid_argument for an axis that no mesh has (the message lists those there
 /// are), a size below 1, an axis given twice, or meshes that differ in their number of devices; out_of_range.
 Result<std::vector<Mesh>> make_meshes(std::span<const MeshAxes> meshes, const MeshSizes& sizes);

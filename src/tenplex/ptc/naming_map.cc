@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::size_t kMaxRules = 4096;
 constexpr std::size_t kMaxParts = 64;
-constexpr std::size_t kMaxSizes = 64;
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 62;
 
 bool has(std::span<const std::string> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -38,7 +36,9 @@ class MapReader {
     const YamlNode* sides = root.find("sides");
     if (sides == nullptr) return yaml_.error(root, "expected a key 'sides'");
     TENPLEX_TRY(read_side_names(*sides));
-    if (const YamlNode* sizes = root.find("sizes")) TENPLEX_TRY(read_sizes(*sizes));
+    if (const YamlNode* sizes = root.find("sizes")) {
+      TENPLEX_ASSIGN_OR_RETURN(rules_.sizes, read_size_rules(yaml_, *sizes, 1));
+    }
     const YamlNode* tensors = root.find("tensors");
     if (tensors == nullptr) return yaml_.error(root, "expected a key 'tensors'");
     TENPLEX_TRY(yaml_.check_sequence(*tensors, "'tensors'"));
@@ -63,44 +63,9 @@ class MapReader {
     return {};
   }
 
-  Result<void> read_sizes(const YamlNode& node) {
-    if (node.kind != YamlNode::Kind::kMap || node.entries.size() > kMaxSizes)
-      return yaml_.error(node, fmt::format("'sizes' must be a map of at most {} names", kMaxSizes));
-    for (const YamlNode::Entry& entry : node.entries) {
-      TENPLEX_ASSIGN_OR_RETURN(MapSize size, read_named_size(entry));
-      rules_.sizes.push_back(std::move(size));
-    }
-    return {};
-  }
-
-  Result<MapSize> read_named_size(const YamlNode::Entry& entry) {
-    constexpr std::array<std::string_view, 2> kKeys = {"config", "default"};
-    MapSize size{entry.key, {}, std::nullopt, entry.line};
-    const YamlNode& node = entry.value;
-    if (node.kind != YamlNode::Kind::kMap) {
-      TENPLEX_ASSIGN_OR_RETURN(size.config, read_words(node, "a key of config.json"));
-      return size;
-    }
-    TENPLEX_TRY(yaml_.check_keys(node, "a size", kKeys));
-    if (const YamlNode* config = node.find("config")) {
-      TENPLEX_ASSIGN_OR_RETURN(size.config, read_words(*config, "a key of config.json"));
-    }
-    if (const YamlNode* otherwise = node.find("default")) {
-      TENPLEX_ASSIGN_OR_RETURN(size.otherwise, read_size(*otherwise, "'default'"));
-    }
-    return size;
-  }
-
   /// A number, or the name of a size that was read before.
   Result<Size> read_size(const YamlNode& node, std::string_view what) {
-    if (YamlReader::is_integer(node)) {
-      TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, yaml_.integer(node, what, 1, kMaxSize));
-      return Size{value, {}};
-    }
-    TENPLEX_ASSIGN_OR_RETURN(std::string name, yaml_.word(node, what));
-    for (const MapSize& size : rules_.sizes)
-      if (size.name == name) return Size{0, std::move(name)};
-    return yaml_.error(node, fmt::format("{} names size '{}', which is not under 'sizes' before", what, name));
+    return read_known_size(yaml_, node, what, 1, rules_.sizes);
   }
 
   Result<std::vector<std::string>> read_words(const YamlNode& node, std::string_view what) {

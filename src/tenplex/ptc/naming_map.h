@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "tenplex/base/result.h"
-#include "tenplex/ptc/layout.h"
 #include "tenplex/ptc/name_pattern.h"
+#include "tenplex/ptc/size_rules.h"
 
 namespace tenplex {
 
@@ -49,18 +49,10 @@ struct MapRule {
   std::size_t parts() const { return std::max(sides[0].names.size(), std::max(widths.size(), sides[1].names.size())); }
 };
 
-/// A number that rules use, and where it comes from.
-struct MapSize {
-  std::string name;
-  std::vector<std::string> config;  ///< keys of config.json; the first that is there counts
-  std::optional<Size> otherwise;    ///< a number, or a size before this one
-  int line = 0;
-};
-
 struct MapRules {
   std::string family;
   std::array<std::string, 2> sides;
-  std::vector<MapSize> sizes;
+  std::vector<SizeRule> sizes;
   std::vector<MapRule> tensors;
 };
 

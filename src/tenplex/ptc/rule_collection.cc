@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "tenplex/ptc/geometry_builder.h"
+#include "tenplex/ptc/layout_sizes.h"
+#include "tenplex/ptc/object_owners.h"
 #include "tenplex/ptc/rule_matcher.h"
 
 namespace tenplex {
@@ -13,7 +15,7 @@ Result<std::unique_ptr<RuleCollection>> RuleCollection::make(const Layout& layou
                                                              TensorList tensors, std::vector<std::string> objects,
                                                              const NamedSizes& sizes) {
   std::unique_ptr<RuleCollection> collection(new RuleCollection(layout));
-  TENPLEX_ASSIGN_OR_RETURN(collection->meshes_, make_meshes(collection->layout_.rules().meshes, mesh));
+  TENPLEX_ASSIGN_OR_RETURN(collection->meshes_, collection->layout_.make_meshes(mesh));
   for (const TensorInfo& tensor : *tensors) TENPLEX_TRY(check_tensor(tensor));
   collection->tensors_ = std::move(tensors);
   const RuleMatcher matcher(collection->layout_, *collection->tensors_, false);
@@ -26,11 +28,12 @@ Result<std::unique_ptr<RuleCollection>> RuleCollection::make(const Layout& layou
     for (const auto& [index, shape] : geometries.real_shapes) real[index].shape = shape;
     collection->tensors_ = std::make_shared<const std::vector<TensorInfo>>(std::move(real));
   }
+  collection->layers_ = geometries.layers;
   collection->geometries_ = std::move(geometries.geometries);
   collection->geometry_of_tensor_ = std::move(geometries.geometry_of_tensor);
   collection->names_ = NameIndex(*collection->tensors_);
   TENPLEX_TRY(collection->resolve_ties());
-  TENPLEX_TRY(collection->place_objects(std::move(objects)));
+  TENPLEX_TRY(collection->place_objects(std::move(objects), sizes));
   collection->compute_hash(sizes);
   return collection;
 }
@@ -84,36 +87,14 @@ Result<void> RuleCollection::resolve_ties() {
   return {};
 }
 
-Result<void> RuleCollection::place_objects(std::vector<std::string> names) {
+Result<void> RuleCollection::place_objects(std::vector<std::string> names, const NamedSizes& given) {
+  ObjectOwners owners(layout_, meshes_, LayoutSizes(layout_, given), layers_);
+  objects_.reserve(names.size());
   for (std::string& name : names) {
-    TENPLEX_ASSIGN_OR_RETURN(const DeviceId owner, owner_of(name));
+    TENPLEX_ASSIGN_OR_RETURN(const DeviceId owner, owners.owner_of(name));
     objects_.push_back({std::move(name), owner});
   }
   return {};
-}
-
-Result<DeviceId> RuleCollection::owner_of(std::string_view object) const {
-  for (const ObjectRule& rule : layout_.rules().objects) {
-    const auto captures = rule.match.match(object);
-    if (!captures) continue;
-    const Mesh& mesh = meshes_[rule.mesh];
-    if (!rule.capture.empty())
-      return DeviceId(static_cast<std::int32_t>(*captured_number(*captures, rule.capture) % mesh.device_count()));
-    std::int64_t device = rule.device;
-    for (const ObjectRule::Coordinate& coordinate : rule.coordinates) {
-      const Mesh::Axis& axis = mesh.axes()[*mesh.find(coordinate.axis)];
-      const std::int64_t index = coordinate.last ? axis.size - 1 : coordinate.index;
-      if (index >= axis.size)
-        return invalid_argument(fmt::format("object '{}', {}: index {} along axis '{}' of size {}", object,
-                                            layout_.where(rule.line), index, axis.name, axis.size));
-      device += index * axis.stride;
-    }
-    if (device >= mesh.device_count())
-      return invalid_argument(fmt::format("object '{}', {}: device {} of {}", object, layout_.where(rule.line), device,
-                                          mesh.device_count()));
-    return DeviceId(static_cast<std::int32_t>(device));
-  }
-  return DeviceId(0);
 }
 
 void RuleCollection::compute_hash(const NamedSizes& sizes) {

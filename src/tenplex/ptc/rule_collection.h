@@ -63,8 +63,7 @@ class RuleCollection final : public Collection {
     return geometries_[static_cast<std::size_t>(geometry_of_tensor_[tensor.index()])];
   }
   Result<void> resolve_ties();
-  Result<void> place_objects(std::vector<std::string> names);
-  Result<DeviceId> owner_of(std::string_view object) const;
+  Result<void> place_objects(std::vector<std::string> names, const NamedSizes& given);
   void compute_hash(const NamedSizes& sizes);
 
   Layout layout_;
@@ -74,6 +73,7 @@ class RuleCollection final : public Collection {
   std::vector<Geometry> geometries_;
   std::vector<std::int32_t> geometry_of_tensor_;
   std::vector<int> rule_lines_;
+  std::int64_t layers_ = 0;  // that the tensors have
   NameIndex names_;
   std::unordered_map<std::int32_t, std::int32_t> alias_of_;
   Hash128 hash_;

@@ -61,6 +61,7 @@ Result<TensorMatch> RuleMatcher::match(std::size_t index, std::span<const Tensor
 bool RuleMatcher::match_rules(std::string_view name, int rank, TensorMatch* match) const {
   for (const TensorRule& rule : layout_.rules().tensors) {
     if (rule.rank && *rule.rank != rank) continue;
+    if (!rule.without.empty() && names_.find(rule.without)) continue;
     for (const NamePattern& pattern : rule.match) {
       auto captures = pattern.match(name);
       if (!captures) continue;
@@ -128,6 +129,7 @@ Result<bool> RuleMatcher::match_present_parameter(std::size_t index, std::span<c
       }
       match->is_slot = true;
       match->slot_name = address.slot;
+      match->parameter_name = address.parameter;
       match->parameter = found->value();
       return true;
     }
@@ -149,6 +151,7 @@ bool RuleMatcher::match_absent_parameter(std::size_t index, std::span<const Slot
       match->is_slot = true;
       match->slot = rule;
       match->slot_name = address.slot;
+      match->parameter_name = address.parameter;
       match->is_whole =
           (rule != nullptr && rule->base == SlotRule::Base::kWhole && rule->slices.empty()) || tensor.shape.empty();
       return true;

@@ -28,6 +28,7 @@ struct TensorMatch {
   bool is_whole = false;           ///< a slot that is not cut
   const SlotRule* slot = nullptr;  ///< null: the default, as the parameter
   std::string slot_name;
+  std::string parameter_name;   ///< of a slot, as it is in the slot's name
   std::int32_t parameter = -1;  ///< index of a slot's parameter, if it is there
 
   /// True if all that `rule` says counts; else the tensor is a slot that has only the places of its parameter's rule.

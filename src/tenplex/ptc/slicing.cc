@@ -110,6 +110,12 @@ struct Slicing::FlatRange {
 };
 
 RunList cut_dimension(const RunList& runs, const DimCut& cut, std::int64_t part) {
+  if (!cut.table.empty()) {
+    RunList local;
+    for (std::size_t index = 0; index < cut.table.size(); ++index)
+      if (cut.table[index] == part) local.append_range(runs, static_cast<std::int64_t>(index), 1);
+    return local;
+  }
   if (cut.segments.empty()) {
     const Range range = part_range(cut.split, runs.extent(), cut.parts, part);
     RunList local;

@@ -37,6 +37,8 @@ struct DimCut {
   std::int64_t interleave = 0;
   /// The same for the segments' parts in the local array.
   std::int64_t local_interleave = 0;
+  /// Not empty: the part of every index, instead of all that; a part holds its indices in order.
+  std::vector<std::int64_t> table{};
 };
 
 /// Cuts the row-major flattening of the local array; the result is 1-D. In a bucket, the flattenings of several tensors

@@ -10,6 +10,7 @@
 #include <array>
 
 #include "tenplex/base/checked.h"
+#include "tenplex/ptc/mesh.h"
 #include "tenplex/ptc/slicing.h"
 
 namespace tenplex {
@@ -78,8 +79,22 @@ void add_typical_parts(const Split& split, std::int64_t extent, std::int64_t par
   }
 }
 
+/// The same for a cut that lists the part of every index.
+Result<std::vector<std::int64_t>> listed_extents(const DimCut& cut, std::int64_t extent) {
+  if (static_cast<std::int64_t>(cut.table.size()) != extent)
+    return invalid_argument(fmt::format("the table has {} indices, found {}", cut.table.size(), extent));
+  if (cut.parts > kMaxDevices) return out_of_range(fmt::format("{} parts", cut.parts));
+  std::vector<std::int64_t> extents(static_cast<std::size_t>(cut.parts), 0);
+  for (const std::int64_t part : cut.table) {
+    if (part < 0 || part >= cut.parts) return invalid_argument(fmt::format("part {} of {}", part, cut.parts));
+    ++extents[static_cast<std::size_t>(part)];
+  }
+  return extents;
+}
+
 /// Extents that parts of an array of this extent can have; the cut must fit.
 Result<std::vector<std::int64_t>> part_extents(const DimCut& cut, std::int64_t extent) {
+  if (!cut.table.empty()) return listed_extents(cut, extent);
   TENPLEX_ASSIGN_OR_RETURN(const std::vector<std::int64_t> segments, segment_extents(cut, extent));
   std::vector<std::int64_t> typical;
   for (const std::int64_t segment : segments) {
@@ -99,6 +114,7 @@ Result<std::vector<std::int64_t>> part_extents(const DimCut& cut, std::int64_t e
 
 /// An upper bound for the runs that this cut adds to an array of at most this extent.
 Result<std::int64_t> added_runs(const DimCut& cut, std::int64_t extent) {
+  if (!cut.table.empty()) return static_cast<std::int64_t>(cut.table.size());
   if (cut.segments.empty()) return 0;
   auto added = static_cast<std::int64_t>(cut.segments.size());
   for (const std::int64_t block : {cut.interleave, cut.local_interleave})
@@ -213,7 +229,7 @@ Result<void> Slicing::check() {
     parts = *product;
     TENPLEX_TRY(std::visit([&](const auto& any) { return facts.follow(any); }, cut));
     const auto* dim_cut = std::get_if<DimCut>(&cut);
-    boxes_only_ = boxes_only_ && dim_cut != nullptr && dim_cut->segments.empty();
+    boxes_only_ = boxes_only_ && dim_cut != nullptr && dim_cut->segments.empty() && dim_cut->table.empty();
   }
   uniform_volume_ = facts.uniform_volume();
   return facts.check_pieces();

@@ -15,7 +15,7 @@ namespace {
 class PaddingRules {
  public:
   static Result<PaddingRules> make(const Layout& layout, const std::optional<MeshSizes>& mesh) {
-    TENPLEX_ASSIGN_OR_RETURN(auto meshes, make_meshes(layout.rules().meshes, mesh.value_or(MeshSizes{})));
+    TENPLEX_ASSIGN_OR_RETURN(auto meshes, layout.make_meshes(mesh.value_or(MeshSizes{})));
     return PaddingRules(layout, mesh, std::move(meshes));
   }
 
@@ -68,6 +68,7 @@ Result<Dims> PaddingRules::real_shape(const TensorInfo& stored, const TensorMatc
         fmt::format("{}: pads dim {}, but the tensor has rank {}", where(), pad->dim, stored.shape.rank()));
   auto data = sizes_.value_of(*pad->data, nullptr);
   if (!data) return std::move(data).with_context(where()).error();
+  if (*data == 0) return stored.shape;
   Dims real = stored.shape;
   real[pad->dim] = *data;
   if (real == stored.shape) return real;

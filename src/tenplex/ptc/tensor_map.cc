@@ -133,6 +133,10 @@ Result<void> check_map(const TensorMap& map, std::span<const TensorInfo> sources
     }
     if (!tile(boxes, Box::whole(tensor.shape))) return broken(tensor, "its pieces do not fill it exactly once");
   }
+  for (const auto& [kept, left_out] : map.equal)
+    if (sources[left_out.index()].shape.empty()) used[left_out.index()].push_back(Box::whole({}));
+  for (std::size_t source = 0; source < sources.size(); ++source)
+    if (sources[source].shape.empty() && !used[source].empty()) used[source].resize(1);
   for (std::size_t source = 0; source < sources.size(); ++source)
     if (!tile(used[source], Box::whole(sources[source].shape)))
       return broken(sources[source], "its elements are not all used exactly once");

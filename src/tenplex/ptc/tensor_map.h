@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenplex/base/ids.h"
@@ -47,6 +48,8 @@ struct TensorMap {
   std::vector<TensorInfo> targets;
   std::vector<MapPiece> pieces;    ///< those of target t are [first[t], first[t + 1])
   std::vector<std::size_t> first;  ///< one more than targets
+  /// Scalars (steps of an optimizer) of which the second is left out, because it must have the bytes of the first.
+  std::vector<std::pair<TensorId, TensorId>> equal{};
 
   std::span<const MapPiece> pieces_of(std::size_t target) const {
     return std::span(pieces).subspan(first[target], first[target + 1] - first[target]);
@@ -62,7 +65,8 @@ std::optional<MapPiece> clip(const MapPiece& piece, const Box& source_box);
 bool tile(std::span<Box> boxes, const Box& region);
 
 /// Holds the map against the tensors it is made for: every element of every target comes from one element of a source,
-/// and every element of every source is used once. Errors: internal, naming the tensor.
+/// and every element of every source is used once; of scalars, which are slots, once or more often, or left out for an
+/// equal one. Errors: internal, naming the tensor.
 Result<void> check_map(const TensorMap& map, std::span<const TensorInfo> sources);
 
 }  // namespace tenplex

@@ -1,0 +1,120 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/cli/checkpoint_sizes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "tenplex/base/bytes.h"
+#include "tenplex/cli/json_output.h"
+#include "tenplex/formats/state/state_numbers.h"
+#include "tenplex/io/path.h"
+#include "tenplex/ptc/mesh.h"
+
+namespace tenplex::cli {
+namespace {
+
+constexpr std::string_view kConfig = "config.json";
+constexpr std::int64_t kMaxConfigBytes = std::int64_t{16} << 20;
+
+using Numbers = std::map<std::string, std::int64_t, std::less<>>;
+
+Result<void> check_config_size(std::int64_t bytes) {
+  if (bytes <= kMaxConfigBytes) return {};
+  return out_of_range(
+      fmt::format("'{}' has {}: expected at most {}", kConfig, format_bytes(bytes), format_bytes(kMaxConfigBytes)));
+}
+
+/// The text of the checkpoint's config.json, or of the one beside it; nothing where there is none.
+Result<std::optional<std::string>> config_text(FileSystem& files, const std::string& path,
+                                               const CheckpointReader* reader) {
+  if (reader != nullptr)
+    for (const ExtraFile& extra : reader->info().extra_files)
+      if (extra.path == kConfig) {
+        TENPLEX_TRY(check_config_size(extra.size_bytes));
+        TENPLEX_ASSIGN_OR_RETURN(std::string text, reader->read_extra_file(extra));
+        return std::optional(std::move(text));
+      }
+  const auto status = files.status(path);
+  const bool folder = status && status->kind == FileKind::kFolder;
+  const auto source = files.open(fmt::format("{}/{}", folder ? path : parent_path(path), kConfig));
+  if (!source) return std::optional<std::string>();
+  TENPLEX_TRY(check_config_size((*source)->size()));
+  TENPLEX_ASSIGN_OR_RETURN(std::string text, read_string(**source, 0, (*source)->size()));
+  return std::optional(std::move(text));
+}
+
+Result<Numbers> config_numbers(FileSystem& files, const std::string& path, const CheckpointReader* reader) {
+  TENPLEX_ASSIGN_OR_RETURN(const std::optional<std::string> text, config_text(files, path, reader));
+  const Json config = text ? Json::parse(*text, nullptr, false) : Json::object();
+  if (!config.is_object()) return corrupt(fmt::format("the '{}' of '{}' is no JSON object", kConfig, path));
+  Numbers numbers;
+  for (const auto& [key, value] : config.items()) {
+    if (value.is_number_integer()) numbers.emplace(key, value.get<std::int64_t>());
+    if (value.is_boolean()) numbers.emplace(key, value.get<bool>() ? 1 : 0);
+  }
+  return numbers;
+}
+
+/// Adds the numbers of Megatron's arguments, where config.json has none of that name.
+void add_arguments(const StateGraph& state, Numbers* numbers) {
+  constexpr std::array<std::string_view, 2> kCommon = {"common", "args"};
+  constexpr std::array<std::string_view, 1> kTop = {"args"};
+  for (const std::span<const std::string_view> place : {std::span<const std::string_view>(kCommon), {kTop}}) {
+    const auto node = node_at(state, place);
+    if (!node || state[*node].kind != NodeKind::kObject || state.object(*node).state == kNoNode) continue;
+    const auto items = mapping_items(state, state.object(*node).state);
+    if (!items) continue;
+    Numbers found;
+    for (std::size_t index = 0; index + 1 < items->size(); index += 2) {
+      const Node& key = state[(*items)[index]];
+      const Node& value = state[(*items)[index + 1]];
+      if (key.kind != NodeKind::kString) continue;
+      if (value.kind == NodeKind::kInt) found.emplace(key.text, value.integer);
+      if (value.kind == NodeKind::kBool) found.emplace(key.text, value.boolean ? 1 : 0);
+    }
+    // Without grouped queries the argument num_query_groups is there and means nothing.
+    const auto grouped = found.find("group_query_attention");
+    if (grouped != found.end() && grouped->second == 0) found.erase("num_query_groups");
+    numbers->merge(found);
+    return;
+  }
+}
+
+}  // namespace
+
+ConfigNumber SizeSource::numbers() const {
+  if (config) return config;
+  return [](std::string_view) { return std::optional<std::int64_t>(); };
+}
+
+Result<void> SizeSource::check(std::span<const SizeRule> rules) const {
+  if (problem && std::any_of(rules.begin(), rules.end(), [](const SizeRule& rule) { return !rule.config.empty(); }))
+    return *problem;
+  return {};
+}
+
+Result<SizeSource> checkpoint_sizes(FileSystem& files, const std::string& path, const CheckpointReader* reader,
+                                    const std::string& text) {
+  SizeSource source;
+  TENPLEX_ASSIGN_OR_RETURN(source.given, parse_named_numbers(text, "sizes", "NAME=NUMBER"));
+  auto configured = config_numbers(files, path, reader);
+  if (!configured) source.problem = configured.error();
+  Numbers numbers = configured ? *std::move(configured) : Numbers();
+  if (reader != nullptr) add_arguments(reader->info().state, &numbers);
+  const auto shared = std::make_shared<const Numbers>(std::move(numbers));
+  source.config = [shared](std::string_view key) -> std::optional<std::int64_t> {
+    const auto found = shared->find(key);
+    if (found == shared->end()) return std::nullopt;
+    return found->second;
+  };
+  return source;
+}
+
+}  // namespace tenplex::cli
