@@ -8,6 +8,7 @@ printed at the end.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -46,10 +47,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture
 def wrote_by(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """`wrote_by("torch")` prints the library with its version and counts the test under it."""
+    """`wrote_by("torch")` prints the distribution with its version and counts the test under it."""
 
     def say(library: str) -> None:
-        version = __import__(library).__version__
+        version = importlib.metadata.version(library)
         print(f"input written by {library} {version}")
         _written_by.setdefault(f"{library} {version}", []).append(request.node.nodeid)
 
