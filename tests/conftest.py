@@ -8,7 +8,7 @@ printed at the end.
 
 from __future__ import annotations
 
-import importlib
+import importlib.metadata
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -47,10 +47,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture
 def wrote_by(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """`wrote_by("torch")` prints the library with its version and counts the test under it."""
+    """`wrote_by("torch")` prints the distribution with its version and counts the test under it."""
 
     def say(library: str) -> None:
-        version = importlib.import_module(library).__version__
+        version = importlib.metadata.version(library)
         print(f"input written by {library} {version}")
         _written_by.setdefault(f"{library} {version}", []).append(request.node.nodeid)
 
@@ -112,23 +112,3 @@ def nested_file(inputs: Path) -> Path:
     from makers import torch_file
 
     return torch_file.save(torch_file.nested_state(), inputs / "nested.pt")
-
-
-@pytest.fixture(scope="session")
-def deepspeed_runs(inputs: Path) -> Callable[[int], Path]:
-    """A folder per ZeRO stage, saved over 4 ranks: checkpoint/, before.pt and after.pt (whole states), universal/."""
-    from makers import deepspeed
-
-    made: dict[int, Path] = {}
-
-    def get(stage: int) -> Path:
-        if stage not in made:
-            folder = inputs / f"deepspeed-{stage}"
-            folder.mkdir()
-            deepspeed.launch("save", 4, {"stage": stage, "folder": str(folder)})
-            options = ("--inject_missing_state",) if stage < 3 else ()
-            deepspeed.make_universal(folder / "checkpoint" / deepspeed.TAG, folder / "universal" / "library", *options)
-            made[stage] = folder
-        return made[stage]
-
-    return get
