@@ -56,7 +56,7 @@ def assert_whole(tree: Any, name: str, folder: Path) -> None:
 def test_every_tensor_and_slot_is_read(
     name: str, legacy: Callable[[str], Path], tmp_path: Path, wrote_by: Callable[[str], None]
 ) -> None:
-    wrote_by("megatron.core")
+    wrote_by("megatron-core")
     source = legacy(name)
     tenplex("reshard", source, tmp_path / "whole.pt", "--verify")
     tree = torch.load(tmp_path / "whole.pt", weights_only=False)
