@@ -14,6 +14,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from hostile import test_bad_deepspeed as bad  # noqa: E402
+
 from makers import deepspeed_files as files  # noqa: E402
 
 

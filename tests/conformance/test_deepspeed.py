@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -72,7 +71,8 @@ def test_every_element_and_object_is_read(
     model = read(next(files.glob("*mp_rank_00_model_states.pt")))
     optimizer = read(next(files.glob("*zero_pp_rank_0*optim_states.pt")))["optimizer_state_dict"]
     kept = state["common"]["model_states"]
-    assert kept.pop("module") == {} and list(tensors_of(state))[: len(model["module"])] == list(model.pop("module"))
+    assert kept.pop("module") == {}
+    assert list(tensors_of(state))[: len(model["module"])] == list(model.pop("module"))
     if stage > 1:
         model["frozen_param_fragments"] = None
     assert_same_tree({**model, "loss": 0}, {**kept, "loss": 0})
@@ -85,7 +85,9 @@ def test_every_element_and_object_is_read(
     for key in ("single_partition_of_fp32_groups", "param_slice_mappings", "fp32_flat_groups"):
         optimizer.pop(key, None)
     scaler, expected_scaler = kept.pop("loss_scaler"), optimizer.pop("loss_scaler")
-    assert type(scaler) is type(expected_scaler) and vars(scaler) == vars(expected_scaler)
+    assert type(scaler) is type(expected_scaler)
+    assert vars(scaler) == vars(expected_scaler)
+    assert kept.pop("ds_version") == optimizer.pop("ds_version", model["ds_version"])
     assert_same_tree(optimizer, kept)
     assert sorted(state["common"]) == ["model_states", "optimizer_state"]
 
@@ -115,8 +117,8 @@ def test_recut_as_zero_cuts(
     found = {name: tensor for name, tensor in load_into_plain_tensors(tmp_path / "dcp").items() if name in expected}
     assert_same_tensors(expected, found)
     tenplex("verify", run / "checkpoint", tmp_path / "dcp")
-    folder, objects = tmp_path / "ranks", tmp_path / "objects"
-    tenplex("reshard", tmp_path / "dcp", folder, "--format", "safetensors", "--objects", objects, *options)
+    folder = tmp_path / "ranks"
+    tenplex("reshard", tmp_path / "dcp", folder, "--format", "safetensors", *options)
     files = [load_file(file) for file in sorted(folder.glob("*.safetensors"))]
     assert len(files) == ranks
     for name in expected:
@@ -220,6 +222,6 @@ def test_deepspeed_loads_the_universal_checkpoint_and_trains_on(
     assert_same_tensors(read(run / "before.pt"), read(tmp_path / "loaded.pt"))
     expected, found = read(run / "after.pt"), read(tmp_path / "after.pt")
     for name, tensor in expected.items():
-        if stage == 3 and not name.endswith(("exp_avg", "exp_avg_sq")):
-            continue  # it gives all groups the learning rate and weight decay of the first
+        if stage == 3 and not name.startswith(("words.weight", "up.weight", "down.weight", "frozen")):
+            continue  # stage 3 gives all groups the learning rate and weight decay of the first
         torch.testing.assert_close(found[name], tensor, rtol=2e-6, atol=2e-7, msg=name)

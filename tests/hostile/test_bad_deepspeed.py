@@ -157,7 +157,9 @@ STAGE_1 = {
         ["'v'", "group 0"],
     ),
     "masters in 16 bits": (
-        lambda made: inner(made)["single_partition_of_fp32_groups"].__setitem__(0, torch.zeros(6, dtype=torch.bfloat16)),
+        lambda made: inner(made)["single_partition_of_fp32_groups"].__setitem__(
+            0, torch.zeros(6, dtype=torch.bfloat16)
+        ),
         [RANK1, "group 0", "float32"],
     ),
     "another shape in the model": (
@@ -340,3 +342,19 @@ def test_source_without_what_deepspeed_needs_is_refused(tmp_path: Path) -> None:
         del container[last]
         torch.save(state, tmp_path / "less.pt")
         assert_refused(tmp_path / "less.pt", tmp_path / "to", f"'{missing}'", target_format="deepspeed")
+
+
+@pytest.mark.parametrize("what", ["the tag's folder", "a rank's file"])
+def test_link_that_leaves_the_folder_is_refused(what: str, tmp_path: Path) -> None:
+    elsewhere = files.write(files.zero_files(1), tmp_path / "elsewhere")
+    source = tmp_path / "c"
+    if what == "the tag's folder":
+        source.mkdir()
+        (source / "latest").write_text(files.TAG)
+        (source / files.TAG).symlink_to(elsewhere / files.TAG)
+    else:
+        files.write(files.zero_files(1), source)
+        (source / files.TAG / RANK1).unlink()
+        (source / files.TAG / RANK1).symlink_to(elsewhere / files.TAG / RANK1)
+    assert_refused(source, tmp_path / "to", "_states.pt")
+    tenplex("reshard", source, tmp_path / "out", "--format", "dcp", "--follow-links")

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
-from deepspeed.runtime.zero.config import ZeroStageEnum  # noqa: E402
-from deepspeed.utils.tensor_fragment import fragment_address  # noqa: E402
+from deepspeed.runtime.zero.config import ZeroStageEnum
+from deepspeed.utils.tensor_fragment import fragment_address
 
 TAG = "global_step2"
-SHAPES = [{"w": (3, 4)}, {"b": (5,)}]
+SHAPES: list[dict[str, tuple[int, ...]]] = [{"w": (3, 4)}, {"b": (5,)}]
 
 
 def values(name: str, count: int) -> torch.Tensor:

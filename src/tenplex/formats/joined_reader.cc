@@ -79,7 +79,7 @@ CheckpointJoiner::CheckpointJoiner(FileSystem& files, const std::string& folder,
 
 Result<CheckpointJoiner::Part> CheckpointJoiner::open(const std::string& relative) {
   const auto named = [&](Error error) { return std::move(error).with_context(fmt::format("'{}'", relative)); };
-  auto index = pool_->add(relative);
+  auto index = pool_->add(options_.prefix + relative);
   if (!index) return named(std::move(index).error());
   const ByteSource& source = (*pool_)[static_cast<std::size_t>(*index)];
   auto reader =

@@ -14,7 +14,10 @@ namespace {
 Result<std::unique_ptr<CheckpointReader>> open_tag(FileSystem& files, const std::string& folder,
                                                    const std::string& root, const ReadOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(deepspeed::TagFiles tag, deepspeed::list_tag_files(files, folder));
-  if (!root.empty()) tag.prefix = fmt::format("{}/", folder.substr(root.size() + 1));
+  if (!root.empty()) {
+    tag.base = root;
+    tag.prefix = fmt::format("{}/", folder.substr(root.size() + 1));
+  }
   return tag.universal ? deepspeed::open_universal(files, tag, options) : deepspeed::open_zero(files, tag, options);
 }
 

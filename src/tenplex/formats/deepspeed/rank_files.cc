@@ -119,6 +119,7 @@ Result<TagFiles> list_tag_files(FileSystem& files, const std::string& folder) {
   TENPLEX_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, files.list(folder));
   TagFiles found;
   found.folder = folder;
+  found.base = folder;
   std::map<std::int64_t, std::string> models;
   std::map<std::int64_t, std::string> optimizers;
   for (const FolderEntry& entry : entries) {

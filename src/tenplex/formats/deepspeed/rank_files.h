@@ -38,7 +38,8 @@ std::optional<RankFile> parse_rank_file(std::string_view name);
 /// The files of one tag, in the order of their ranks; names are relative to `folder`.
 struct TagFiles {
   std::string folder;
-  std::string prefix;                    ///< "" or "TAG/": where the folder is in the one that was given
+  std::string base;                      ///< the folder that was given; no link may leave it
+  std::string prefix;                    ///< "" or "TAG/": where the tag's folder is in it
   std::string model;                     ///< mp_rank_00_model_states.pt; "" if it is not there
   std::vector<std::string> zero_models;  ///< one per data parallel rank, or none
   std::vector<std::string> optimizers;   ///< the same

@@ -31,7 +31,7 @@ std::optional<std::string_view> stem_of(std::string_view name) {
 class UniversalReader {
  public:
   UniversalReader(FileSystem& files, const TagFiles& tag, const ReadOptions& options)
-      : files_(files), tag_(tag), joiner_(files, tag.folder, {options, tag.prefix, {kParameterNumber}}) {}
+      : files_(files), tag_(tag), joiner_(files, tag.base, {options, tag.prefix, {kParameterNumber}}) {}
 
   Result<std::unique_ptr<CheckpointReader>> run() {
     std::vector<Part> models;

@@ -33,7 +33,7 @@ bool is_one_of(const std::array<std::string_view, N>& keys, std::string_view key
 class ZeroReader {
  public:
   ZeroReader(FileSystem& files, const TagFiles& tag, const ReadOptions& options)
-      : tag_(tag), joiner_(files, tag.folder, {options, tag.prefix, {kParameterNumber}}) {}
+      : tag_(tag), joiner_(files, tag.base, {options, tag.prefix, {kParameterNumber}}) {}
 
   Result<std::unique_ptr<CheckpointReader>> run() {
     std::vector<CheckpointJoiner::Part> models;

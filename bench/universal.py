@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a universal checkpoint of a ZeRO-2 checkpoint, against DeepSpeed's own ds_to_universal in one process.
 
-    bench/deepspeed.py [--gib 4] [--folder /dev/shm] [--repetitions 3]
+    bench/universal.py [--gib 4] [--folder /dev/shm] [--repetitions 3]
 
 The contenders take turns; the least CPU time of all repetitions counts, of DeepSpeed without its imports. The source
 is made by DeepSpeed over 4 ranks.
@@ -19,8 +19,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure import Measured, PlainCopy, Row, files_of, print_table
 from reshard import remove
+
+from measure import Measured, PlainCopy, Row, files_of, print_table
 
 from makers import deepspeed
 from program import MIB, Run, tenplex
@@ -61,7 +62,15 @@ class Comparison:
         return run
 
     def _run_library(self) -> None:
-        command = [sys.executable, "-W", "ignore", "-c", LIBRARY_JOB, str(self._source), str(self._target / "universal")]
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            LIBRARY_JOB,
+            str(self._source),
+            str(self._target / "universal"),
+        ]
         environment = dict(os.environ, DS_ACCELERATOR="cpu")
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         self._library.append(json.loads(done.stdout.splitlines()[-1]))
@@ -86,7 +95,12 @@ class Comparison:
             Row("ours", str(wall)),
             Row("ds_to_universal", str(library_wall)),
             Row("wall against plain", f"{wall.least / plain.least:.2f} x"),
-            Row("CPU of ds_to_universal / ours", f"{library_cpu:.2f} s / {ours_cpu:.2f} s = {ratio:.2f} x", ">= 5.00 x", ratio >= 5),
+            Row(
+                "CPU of ds_to_universal / ours",
+                f"{library_cpu:.2f} s / {ours_cpu:.2f} s = {ratio:.2f} x",
+                ">= 5.00 x",
+                ratio >= 5,
+            ),
             Row("peak RssAnon", f"{peak / MIB:.1f} MiB", f"<= {most / MIB:.1f} MiB", peak <= most),
         ]
 
@@ -101,7 +115,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="tenplex-bench-") as name:
         deepspeed.launch("save_layers", RANKS, {"folder": name, "layers": layers}, 900)
         rows = Comparison(Path(name) / "checkpoint" / deepspeed.TAG, Path(name)).measure(arguments.repetitions)
-    title = f"ZeRO-2 over {RANKS} ranks to universal on tmpfs: {arguments.gib:g} GiB, {arguments.repetitions} repetitions"
+    title = (
+        f"ZeRO-2 over {RANKS} ranks to universal on tmpfs: {arguments.gib:g} GiB, {arguments.repetitions} repetitions"
+    )
     return 0 if print_table(title, rows) else 1
 
 
