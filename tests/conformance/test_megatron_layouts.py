@@ -102,3 +102,43 @@ def test_a_gated_projection_of_a_device_is_its_gate_then_its_up(tmp_path: Path) 
     }
     cut = given("megatron-gpt", sizes, "tp=2", "divisor=4", tmp_path / "layout", 2)
     assert cut[1]["decoder.layers.0.mlp.linear_fc1.weight"].reshape(-1).tolist() == [3, 4, 5, 9, 10, 11]
+
+
+NAME = "decoder.layers.0.self_attention.linear_qkv.weight"
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "reasons"),
+    [
+        (
+            [NAME],
+            ("--layout", "megatron-gpt", "--to", "tp=3"),
+            [f"tensor '{NAME}' of shape [16, 4] on mesh 'dense' (tp=3,", "layout 'megatron-gpt' line ", "into 3 parts"],
+        ),
+        (
+            [NAME, "model.norm.weight"],
+            ("--layout", "megatron-gpt", "--to", "tp=2"),
+            ["tensor 'model.norm.weight' of shape [16, 4]: no rule of layout 'megatron-gpt' matches"],
+        ),
+        (
+            [NAME, "output_layer.weight"],
+            ("--layout", "megatron-gpt", "--to", "tp=2", "--sizes", "vocab=20"),
+            ["tensor 'output_layer.weight' has shape [16, 4]", "expected at least 20 in dim 0, found 16"],
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named_with_the_rule_and_both_layouts(
+    names: list[str], options: tuple[str, ...], reasons: list[str], tmp_path: Path
+) -> None:
+    save_file({name: torch.zeros(16, 4) for name in names}, tmp_path / "in.safetensors")
+    (tmp_path / "plain.yaml").write_text(
+        "family: plain\nmeshes: {d: [tp]}\ntensors: [{match: '*', slice: [{dim: 0, by: tp}]}]\n"
+    )
+    tenplex(
+        "reshard", tmp_path / "in.safetensors", tmp_path / "cut", "--layout", tmp_path / "plain.yaml", "--to", "tp=2"
+    )
+    run = tenplex("reshard", tmp_path / "cut", tmp_path / "out", *options, exit_code=1)
+    for reason in reasons:
+        assert reason in run.err
+    assert "from layout 'plain' (tp=2) to layout 'megatron-gpt'" in run.err
+    assert not (tmp_path / "out").exists()

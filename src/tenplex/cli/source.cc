@@ -55,8 +55,11 @@ Result<std::unique_ptr<CheckpointReader>> leave_padding_out(FileSystem& files, c
   if (!sizes.empty()) {
     TENPLEX_ASSIGN_OR_RETURN(mesh, parse_mesh_sizes(sizes));
   }
-  TENPLEX_ASSIGN_OR_RETURN(auto tensors, without_padding(layout, mesh, reader->info().tensors));
-  return clip(std::move(reader), std::move(tensors));
+  auto tensors = without_padding(layout, mesh, reader->info().tensors);
+  if (!tensors && options.from.layout.empty())  // it is the layout of the target
+    return std::move(tensors).with_context(recut_text(reader->info(), options.from, {layout.name(), {}, {}})).error();
+  if (!tensors) return std::move(tensors).error();
+  return clip(std::move(reader), *std::move(tensors));
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tenplex/ptc/slot_names.h"
-
 namespace tenplex {
 namespace {
 
@@ -36,10 +34,19 @@ bool written_plainly(const NamePattern::Captures& captures) {
   });
 }
 
-std::string_view text_of(const NamePattern::Captures& captures, std::string_view word) {
-  for (const NamePattern::Capture& capture : captures)
-    if (capture.word == word) return capture.text;
-  return {};
+/// Calls visit(begin, length) for every parameter's name that the name of a slot can hold, as kSlotPatterns
+/// (slot_names.h) say, until it returns true.
+template <typename Visit>
+void for_each_parameter(std::string_view name, Visit visit) {
+  constexpr std::string_view kState = "state.";
+  for (std::size_t at = name.find(kState); at != std::string_view::npos; at = name.find(kState, at + 1)) {
+    if (at > 0 && name[at - 1] != '.') continue;
+    const std::size_t begin = at + kState.size();
+    const std::size_t last = name.rfind('.');
+    if (last > begin && visit(begin, last - begin)) return;  // {param}.{slot}
+    const std::size_t first = name.find('.', begin);
+    if (first != std::string_view::npos && first > begin && visit(first + 1, name.size() - first - 1)) return;
+  }
 }
 
 }  // namespace
@@ -51,23 +58,17 @@ MapIndex::MapIndex(const MapRules& rules) : rules_(rules) {
       for (std::size_t part = 0; part < names.size(); ++part)
         entries_[side][shape_of(names[part].text())].push_back({rule, part});
     }
-  for (const std::string_view text : kSlotPatterns)
-    if (auto pattern = NamePattern::parse(text)) slots_.push_back(*std::move(pattern));
 }
 
 std::optional<MapPlace> MapIndex::find(std::string_view name, std::size_t side) const {
   if (auto place = find_parameter(name, side)) return place;
-  for (const NamePattern& pattern : slots_) {
-    const auto captures = pattern.match(name);
-    if (!captures) continue;
-    const std::string_view parameter = text_of(*captures, "param");
-    auto place = find_parameter(parameter, side);
-    if (!place) continue;
-    if (!name.ends_with(parameter)) place->frame.after = "." + std::string(text_of(*captures, "slot"));
-    place->frame.before = name.substr(0, name.size() - parameter.size() - place->frame.after.size());
-    return place;
-  }
-  return std::nullopt;
+  std::optional<MapPlace> place;
+  for_each_parameter(name, [&](std::size_t begin, std::size_t length) {
+    place = find_parameter(name.substr(begin, length), side);
+    if (place) place->frame = {std::string(name.substr(0, begin)), std::string(name.substr(begin + length))};
+    return place.has_value();
+  });
+  return place;
 }
 
 std::optional<MapPlace> MapIndex::find_parameter(std::string_view name, std::size_t side) const {

@@ -62,7 +62,6 @@ class MapIndex {
 
   const MapRules& rules_;
   std::array<std::unordered_map<std::string, std::vector<Entry>>, 2> entries_;
-  std::vector<NamePattern> slots_;
 };
 
 }  // namespace tenplex

@@ -16,13 +16,12 @@
 namespace tenplex {
 namespace {
 
-Error no_rule(const NamingMap& map, const MapIndex& index, const TensorInfo& tensor, std::size_t from) {
+Error no_rule(const NamingMap& map, const TensorInfo& tensor, std::size_t from, bool fits_other) {
   const auto& sides = map.rules().sides;
   return invalid_argument(fmt::format("tensor '{}' of shape {}: no rule of map '{}' has this name for '{}' ({})",
                                       tensor.name, to_string(tensor.shape), map.name(), sides[from],
-                                      index.find(tensor.name, 1 - from)
-                                          ? fmt::format("one has it for '{}'", sides[1 - from])
-                                          : fmt::format("to read it as '{}'", sides[1 - from])));
+                                      fits_other ? fmt::format("one has it for '{}'", sides[1 - from])
+                                                 : fmt::format("to read it as '{}'", sides[1 - from])));
 }
 
 /// The numbers seen under every word of the names.
@@ -64,16 +63,13 @@ GroupKey key_of(const MapRules& rules, const MapPlace& found, std::size_t from) 
   return key;
 }
 
-}  // namespace
+/// Where every tensor has its place on each side.
+using Places = std::array<std::vector<std::optional<MapPlace>>, 2>;
 
-Result<std::size_t> side_of_tensors(const NamingMap& map, std::span<const TensorInfo> tensors,
-                                    const std::vector<bool>& kept) {
+Result<std::size_t> side_of(const NamingMap& map, std::span<const TensorInfo> tensors, const Places& places) {
   std::array<std::size_t, 2> matched{};
-  const MapIndex index(map.rules());
-  for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
-    if (tensor < kept.size() && kept[tensor]) continue;
-    for (std::size_t side = 0; side < 2; ++side) matched[side] += index.find(tensors[tensor].name, side) ? 1U : 0U;
-  }
+  for (std::size_t side = 0; side < 2; ++side)
+    for (const auto& place : places[side]) matched[side] += place ? 1U : 0U;
   if (matched[0] != matched[1]) return matched[0] > matched[1] ? std::size_t{0} : std::size_t{1};
   const auto& sides = map.rules().sides;
   if (matched[0] > 0)
@@ -84,26 +80,36 @@ Result<std::size_t> side_of_tensors(const NamingMap& map, std::span<const Tensor
                                       tensors.empty() ? "" : fmt::format(" (as '{}')", tensors.front().name)));
 }
 
-Result<std::vector<MapGroup>> group_tensors(const NamingMap& map, std::span<const TensorInfo> tensors, std::size_t from,
-                                            const std::vector<bool>& kept) {
+}  // namespace
+
+Result<MapGroups> group_tensors(const NamingMap& map, std::span<const TensorInfo> tensors,
+                                const std::vector<bool>& kept) {
+  const auto is_kept = [&](std::size_t tensor) { return tensor < kept.size() && kept[tensor]; };
+  const MapIndex index(map.rules());
+  Places places;
+  for (std::size_t side = 0; side < 2; ++side) {
+    places[side].resize(tensors.size());
+    for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
+      if (!is_kept(tensor)) places[side][tensor] = index.find(tensors[tensor].name, side);
+  }
+  MapGroups result;
+  TENPLEX_ASSIGN_OR_RETURN(result.from, side_of(map, tensors, places));
   if (const auto repeated = NameIndex(tensors).repeated())
     return invalid_argument(fmt::format("two tensors are called '{}'", tensors[repeated->index()].name));
-  std::vector<MapGroup> groups;
   std::map<GroupKey, std::size_t> known;
-  const MapIndex index(map.rules());
   Numbers numbers;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
-    if (tensor < kept.size() && kept[tensor]) continue;
-    const auto found = index.find(tensors[tensor].name, from);
-    if (!found) return no_rule(map, index, tensors[tensor], from);
+    if (is_kept(tensor)) continue;
+    const auto& found = places[result.from][tensor];
+    if (!found) return no_rule(map, tensors[tensor], result.from, places[1 - result.from][tensor].has_value());
     const MapRule& rule = map.rules().tensors[found->rule];
     numbers.add(rule, found->values);
-    const auto [entry, is_new] = known.emplace(key_of(map.rules(), *found, from), groups.size());
-    if (is_new) groups.push_back({&rule, found->frame, {}});
-    groups[entry->second].members.push_back({TensorId(tensor), found->part, found->values});
+    const auto [entry, is_new] = known.emplace(key_of(map.rules(), *found, result.from), result.groups.size());
+    if (is_new) result.groups.push_back({&rule, found->frame, {}});
+    result.groups[entry->second].members.push_back({TensorId(tensor), found->part, found->values});
   }
   TENPLEX_TRY(numbers.check(map));
-  return groups;
+  return result;
 }
 
 }  // namespace tenplex

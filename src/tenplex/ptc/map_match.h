@@ -34,16 +34,16 @@ struct MapGroup {
   std::vector<MapMember> members;  ///< in the order of the tensors; not empty
 };
 
-/// The side (0 or 1) whose names these are. Tensors for which `kept` is true, here and below, do not count. Errors:
-/// invalid_argument if neither or both fit.
-Result<std::size_t> side_of_tensors(const NamingMap& map, std::span<const TensorInfo> tensors,
-                                    const std::vector<bool>& kept = {});
+struct MapGroups {
+  std::size_t from = 0;          ///< the side (0 or 1) whose names the tensors have
+  std::vector<MapGroup> groups;  ///< in the order of their first tensors
+};
 
-/// In the order of their first tensors. For each tensor the first rule with its name on side `from` counts; slots of
-/// one name form groups of their own. Errors:
-/// invalid_argument for a tensor without a rule, two tensors of one name, and a number that is missing under a word:
-/// the numbers of every word must be 0, 1, … up to the largest.
-Result<std::vector<MapGroup>> group_tensors(const NamingMap& map, std::span<const TensorInfo> tensors, std::size_t from,
-                                            const std::vector<bool>& kept = {});
+/// For each tensor the first rule with its name on its side counts; slots of one name form groups of their own. Tensors
+/// for which `kept` is true do not count. Errors: invalid_argument if the names fit neither side or both equally, for a
+/// tensor without a rule, two tensors of one name, and a number that is missing under a word: the numbers of every word
+/// must be 0, 1, … up to the largest.
+Result<MapGroups> group_tensors(const NamingMap& map, std::span<const TensorInfo> tensors,
+                                const std::vector<bool>& kept = {});
 
 }  // namespace tenplex

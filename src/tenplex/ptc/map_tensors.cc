@@ -49,11 +49,11 @@ void keep(std::span<const TensorInfo> tensors, const std::vector<bool>& kept, Te
 Result<MapResult> map_tensors(const NamingMap& map, std::span<const TensorInfo> tensors, const NamedSizes& sizes,
                               const std::vector<bool>& kept) {
   MapResult result;
-  TENPLEX_ASSIGN_OR_RETURN(result.from, side_of_tensors(map, tensors, kept));
-  TENPLEX_ASSIGN_OR_RETURN(const std::vector<MapGroup> groups, group_tensors(map, tensors, result.from, kept));
+  TENPLEX_ASSIGN_OR_RETURN(const MapGroups matched, group_tensors(map, tensors, kept));
+  result.from = matched.from;
   GroupMapper mapper(map, tensors, sizes, result.from);
   std::vector<int> lines;
-  for (const MapGroup& group : groups) {
+  for (const MapGroup& group : matched.groups) {
     TENPLEX_TRY(mapper.add(group, &result.map));
     lines.resize(result.map.targets.size(), group.rule->line);
   }
