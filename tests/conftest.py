@@ -114,20 +114,24 @@ def nested_file(inputs: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def deepspeed_runs(inputs: Path) -> Callable[[int], Path]:
-    """A folder per ZeRO stage, saved over 4 ranks: checkpoint/, before.pt and after.pt (whole states), universal/."""
+def deepspeed_runs(inputs: Path) -> Callable[..., Path]:
+    """A folder per ZeRO stage and number of ranks: checkpoint/, before.pt and after.pt (whole states); that of 4 ranks
+    also has universal/, which DeepSpeed made of it."""
     from makers import deepspeed
 
-    made: dict[int, Path] = {}
+    made: dict[tuple[int, int], Path] = {}
 
-    def get(stage: int) -> Path:
-        if stage not in made:
-            folder = inputs / f"deepspeed-{stage}"
+    def get(stage: int, ranks: int = 4) -> Path:
+        if (stage, ranks) not in made:
+            folder = inputs / f"deepspeed-{stage}-{ranks}"
             folder.mkdir()
-            deepspeed.launch("save", 4, {"stage": stage, "folder": str(folder)})
-            options = ("--inject_missing_state",) if stage < 3 else ()
-            deepspeed.make_universal(folder / "checkpoint" / deepspeed.TAG, folder / "universal" / "library", *options)
-            made[stage] = folder
-        return made[stage]
+            deepspeed.launch("save", ranks, {"stage": stage, "folder": str(folder)})
+            if ranks == 4:
+                options = ("--inject_missing_state",) if stage < 3 else ()
+                deepspeed.make_universal(
+                    folder / "checkpoint" / deepspeed.TAG, folder / "universal" / "library", *options
+                )
+            made[stage, ranks] = folder
+        return made[stage, ranks]
 
     return get
