@@ -112,3 +112,27 @@ def nested_file(inputs: Path) -> Path:
     from makers import torch_file
 
     return torch_file.save(torch_file.nested_state(), inputs / "nested.pt")
+
+
+@pytest.fixture(scope="session")
+def deepspeed_runs(inputs: Path) -> Callable[..., Path]:
+    """A folder per ZeRO stage and number of ranks: checkpoint/, before.pt and after.pt (whole states); that of 4 ranks
+    also has universal/, which DeepSpeed made of it."""
+    from makers import deepspeed
+
+    made: dict[tuple[int, int], Path] = {}
+
+    def get(stage: int, ranks: int = 4) -> Path:
+        if (stage, ranks) not in made:
+            folder = inputs / f"deepspeed-{stage}-{ranks}"
+            folder.mkdir()
+            deepspeed.launch("save", ranks, {"stage": stage, "folder": str(folder)})
+            if ranks == 4:
+                options = ("--inject_missing_state",) if stage < 3 else ()
+                deepspeed.make_universal(
+                    folder / "checkpoint" / deepspeed.TAG, folder / "universal" / "library", *options
+                )
+            made[stage, ranks] = folder
+        return made[stage, ranks]
+
+    return get

@@ -17,7 +17,7 @@ from makers import deepspeed
 from makers.training import load_into_plain_tensors
 from program import tenplex, tenplex_json
 
-Runs = Callable[[int], Path]
+Runs = Callable[..., Path]
 STAGES = [1, 2, 3]
 TAG = "global_step2_universal"  # of what we write
 LAYOUT = """
@@ -90,6 +90,16 @@ def test_every_element_and_object_is_read(
     assert kept.pop("ds_version") == optimizer.pop("ds_version", model["ds_version"])
     assert_same_tree(optimizer, kept)
     assert sorted(state["common"]) == ["model_states", "optimizer_state"]
+
+
+@pytest.mark.parametrize(("stage", "ranks"), [(1, 2), (3, 3)])
+def test_every_element_of_other_numbers_of_ranks_is_read(
+    stage: int, ranks: int, deepspeed_runs: Runs, tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    wrote_by("deepspeed")
+    run = deepspeed_runs(stage, ranks)
+    state = as_torch_file(run / "checkpoint", tmp_path)
+    assert_same_tensors(expected_tensors(read(run / "before.pt")), tensors_of(state))
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -225,3 +235,19 @@ def test_deepspeed_loads_the_universal_checkpoint_and_trains_on(
         if stage == 3 and not name.startswith(("words.weight", "up.weight", "down.weight", "frozen")):
             continue  # stage 3 gives all groups the learning rate and weight decay of the first
         torch.testing.assert_close(found[name], tensor, rtol=2e-6, atol=2e-7, msg=name)
+
+
+def test_stage_3_trains_on_as_from_ds_to_universal(
+    deepspeed_runs: Runs, tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    wrote_by("deepspeed")
+    run = deepspeed_runs(3)
+    ours = universal_of(run / "checkpoint", tmp_path / "ours")
+    results = []
+    for number, checkpoint in enumerate((ours, run / "universal")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        arguments = {"stage": 3, "checkpoint": str(checkpoint), "result": str(folder), "universal": True}
+        deepspeed.launch("resume", 2, {**arguments, "frozen": str(run / "before.pt")})
+        results.append(read(folder / "after.pt"))
+    assert_same_tensors(results[1], results[0])
