@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from makers import megatron_legacy
+from makers import megatron_dist, megatron_legacy
+from makers.megatron_dist import Grid
 from program import tenplex, tenplex_json
 
 CASES = sorted(megatron_legacy.CASES)
@@ -86,6 +87,30 @@ def test_experts_spread_over_more_devices(legacy: Callable[[str], Path], tmp_pat
     tenplex("reshard", legacy("experts"), tmp_path / "cut", *options)
     tenplex("reshard", tmp_path / "cut", tmp_path / "whole.pt", "--layout", "replicated")
     assert_whole(torch.load(tmp_path / "whole.pt", weights_only=False), "experts", legacy("experts").parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "loaded_as", "mesh", "grid"),
+    [
+        ("dense", "dense-layers", "tp=4", Grid(4, tp=4)),
+        ("virtual", "dense-layers", "pp=1", Grid(1)),
+        ("experts", "experts-layers", "tp=2", Grid(2, tp=2)),
+    ],
+)
+def test_megatron_core_loads_it_as_distributed_checkpoint(
+    name: str, loaded_as: str, mesh: str, grid: Grid, legacy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    options = ("--map", "megatron-modules", "--format", "megatron-dist", "--layout", "megatron-gpt", "--to", mesh)
+    tenplex("reshard", legacy(name), tmp_path / "target", *options)
+    for rank in megatron_dist.load(loaded_as, grid, tmp_path / "target", tmp_path / "loaded"):
+        # The library stores no extra state of the head, and the random states of other ranks are not asked for.
+        # experts-layers is loaded without an optimizer.
+        not_loaded = {key for key in rank["missing"] if not key.startswith("optimizer.state.")}
+        assert not_loaded <= {"rng_state", "output_layer._extra_state"}
+        assert not rank["unexpected"]
+        for key, size, offset, tensor in rank["tensors"]:
+            place = tuple(slice(first, first + count) for first, count in zip(offset, tensor.shape, strict=True))
+            assert torch.equal(megatron_dist.expected(key, tuple(size), tensor.dtype)[place], tensor), key
 
 
 def test_root_iteration_and_files_are_one_checkpoint(legacy: Callable[[str], Path]) -> None:

@@ -96,9 +96,10 @@ TEST(BuiltinMaps, AreThereAndAllParse) {
       EXPECT_THAT(parsed->rules().sides, ElementsAre("hf", "megatron"));
     }
   }
-  EXPECT_THAT(names, ElementsAre("hf-gpt2", "hf-llama", "hf-mixtral", "megatron-singleton", "megatron-stacked"));
+  EXPECT_THAT(names, ElementsAre("hf-gpt2", "hf-llama", "hf-mixtral", "megatron-modules", "megatron-singleton",
+                                 "megatron-stacked"));
   EXPECT_THAT(builtin_map("x").error().message(), HasSubstr("there are: hf-gpt2, hf-llama, hf-mixtral, "
-                                                            "megatron-singleton, megatron-stacked"));
+                                                            "megatron-modules, megatron-singleton, megatron-stacked"));
 }
 
 }  // namespace

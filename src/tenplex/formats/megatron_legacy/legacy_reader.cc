@@ -170,7 +170,7 @@ class LegacyReader {
         std::string name = global_name(*rank, chunk, entry.name);
         if (!is_tensor(graph(*rank), entry.node) || name.ends_with("_extra_state")) {
           if (rank->rank->tensor == 0 && (rank->rank->expert == 0 || entry.name.expert))
-            objects_.push_back({std::move(name), rank, entry.node});
+            objects_.push_back({object_name(*rank, std::move(name), entry.name), rank, entry.node});
           continue;
         }
         const TensorId tensor = graph(*rank).view(entry.node).tensor;
@@ -178,6 +178,16 @@ class LegacyReader {
         add_part(name, {rank->rank, rank->file, tensor});
       }
     }
+  }
+
+  // As Megatron-Core's distributed checkpoints name it: those of the experts of a layer are numbered.
+  std::string object_name(const RankFile& rank, std::string name, const NumberedName& parts) const {
+    constexpr std::string_view kModules = ".local_experts.";
+    const std::size_t at = name.find(kModules);
+    if (!parts.expert || at == std::string::npos) return name + "/shard_0_1";
+    const std::int64_t expert = *parts.expert + rank.rank->expert * rank.model.experts;
+    name.replace(at, name.find('.', at + kModules.size()) - at, ".experts");
+    return fmt::format("{}/shard_{}_{}", name, expert, folders_.expert_size * rank.model.experts);
   }
 
   void add_part(const std::string& name, const TensorPart& part) {
@@ -267,8 +277,7 @@ class LegacyReader {
     for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor)
       put(tensors_[tensor].name, joiner_.tensor_node(numbers[tensor]));
     for (const NamedNode& object : objects_)
-      put(object.name + "/shard_0_1",
-          joiner_.copy_state(object.rank->file, graph(*object.rank), object.node, device(*object.rank)));
+      put(object.name, joiner_.copy_state(object.rank->file, graph(*object.rank), object.node, device(*object.rank)));
     for (const RankFile& rank : ranks_) {
       const NodeId state = find_item(graph(rank), graph(rank).root, "rng_state");
       if (state != kNoNode)
