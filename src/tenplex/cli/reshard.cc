@@ -68,7 +68,7 @@ std::string format_of_target(const ReshardCommandOptions& options, const std::st
 }
 
 Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& options, const CheckpointReader& source,
-                           const Format& format, const CutCollection& target) {
+                           const Format& format, const CutCollection& target, TreeStamp replaced) {
   WriteRequest request;
   request.source = &source.info();
   request.target = target.collection.get();
@@ -81,6 +81,7 @@ Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& 
   ReshardOptions engine;
   TENPLEX_ASSIGN_OR_RETURN(engine.max_memory_bytes, options.work.max_memory_bytes());
   engine.overwrite = options.overwrite;
+  engine.replaced = std::move(replaced);
   engine.sync = !options.no_sync;
   engine.verify = options.verify;
   engine.cast = options.dtype_policy != "error";
@@ -97,6 +98,11 @@ Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& 
 
 Result<Outcome> perform(const Context& context, const ReshardCommandOptions& options) {
   const std::string target_path = without_trailing_slashes(options.target);
+  // Before anything is checked of it: what was not seen here is not replaced.
+  TreeStamp replaced;
+  if (options.overwrite) {
+    TENPLEX_ASSIGN_OR_RETURN(replaced, look_at(context.files, target_path));
+  }
   TENPLEX_TRY(check_target(context.files, options.source.path, target_path, options.overwrite));
   TENPLEX_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckpointReader> source,
                            open_source(context, options.source, FromMeans::kError, options.to.layout));
@@ -129,7 +135,8 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
                   info.clipped_tensors,
                   std::move(not_cast),
                   {}};
-  TENPLEX_ASSIGN_OR_RETURN(outcome.report, or_change_of(*source, move(context, options, *source, *format, target)));
+  TENPLEX_ASSIGN_OR_RETURN(
+      outcome.report, or_change_of(*source, move(context, options, *source, *format, target, std::move(replaced))));
   return outcome;
 }
 

@@ -58,6 +58,11 @@ Result<std::unique_ptr<AtomicTarget>> AtomicTarget::begin(FileSystem& files, con
   const auto status = files.status(target->path_);
   if (status && !options.overwrite) return already_exists(fmt::format("'{}' exists already", path));
   if (!status && status.error().code() != ErrorCode::kNotFound) return status.error();
+  if (options.overwrite && !options.replaced) {
+    TENPLEX_ASSIGN_OR_RETURN(target->replaced_, look_at(files, target->path_));
+  } else if (options.overwrite) {
+    target->replaced_ = *options.replaced;
+  }
   target->remove_leftovers();
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     const auto claimed = target->try_claim();
@@ -137,16 +142,37 @@ Result<void> AtomicTarget::sync_names() {
   return files_.sync_folder(partial_);
 }
 
+Result<void> AtomicTarget::check_replaced(const std::string& path) {
+  TENPLEX_ASSIGN_OR_RETURN(const TreeStamp found, look_at(files_, path));
+  if (found == replaced_) return {};
+  return already_exists(
+      fmt::format("'{}' was {} while the new one was written: what is there now stays, and nothing is replaced", path_,
+                  replaced_.exists() ? "changed or replaced" : "made by somebody else"));
+}
+
+/// Undoes a swap after `why`. What is then under the partial name is removed only if it is what was written here.
+Error AtomicTarget::swapped_back(const FileStamp& written, Error why) {
+  const bool back = files_.exchange(partial_, path_).has_value();
+  const auto status = files_.status(partial_);
+  exists_ = back && status && status->stamp.inode == written.inode;
+  if (exists_) return why;
+  // Not under a name that the next run takes for a leftover.
+  const std::string kept = fmt::format("{}.tenplex-kept-{}", path_, partial_.substr(partial_.size() - kSuffixDigits));
+  const bool renamed = files_.rename_new(partial_, kept).has_value();
+  return std::move(why).with_context(
+      fmt::format("'{}' could not be put back and is now '{}'", path_, renamed ? kept : partial_));
+}
+
 Result<void> AtomicTarget::replace_existing() {
+  TENPLEX_TRY(check_replaced(path_));
+  TENPLEX_ASSIGN_OR_RETURN(const FileStatus written, files_.status(partial_));
   TENPLEX_TRY(files_.exchange(partial_, path_));
+  // Somebody may have come between the look and the swap: what was swapped out can be looked at in peace.
+  if (auto same = check_replaced(partial_); !same) return swapped_back(written.stamp, std::move(same).error());
   // The old target must not lose a byte before the swap is durable.
-  if (options_.sync) {
-    if (auto synced = files_.sync_folder(parent_); !synced) {
-      // Where the way back is barred too, the old target is what lies under the partial name: keep it.
-      exists_ = static_cast<bool>(files_.exchange(partial_, path_));
-      return synced;
-    }
-  }
+  if (options_.sync)
+    if (auto synced = files_.sync_folder(parent_); !synced)
+      return swapped_back(written.stamp, std::move(synced).error());
   exists_ = false;
   // It is complete under its name; an old one that cannot be removed is a leftover for the next run.
   static_cast<void>(files_.remove_all(partial_));

@@ -6,6 +6,7 @@
 //   out.tenplex-partial-3f9c0d21a6b8e754/   written beside the target, locked while its writer lives
 //     data files ─► fsync ─► folders ─► fsync ─► manifest ─► fsync
 //   rename to out (refusing an existing one), or swap with the old out ─► fsync of the parent ─► old one removed
+//                                             (if it is not the one that was to be replaced: swap back)
 //
 // Of a long name the partial one has only the start. Until the rename there is nothing under the target's name but what
 // was there before; after it, what is there is complete and durable. An object that goes without commit() removes what
@@ -16,10 +17,12 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "tenplex/io/file_system.h"
+#include "tenplex/io/tree_stamp.h"
 
 namespace tenplex {
 
@@ -27,6 +30,8 @@ struct CommitOptions {
   bool single_file = false;  ///< the target is a file: create_file("") makes it
   bool overwrite = false;    ///< swap with an existing target, whose permissions it takes, then remove the old one
   bool sync = true;          ///< make everything durable on the way
+  /// What `overwrite` may replace, as the caller saw it; else what begin() finds. Anything else stays.
+  std::optional<TreeStamp> replaced = std::nullopt;
 };
 
 class AtomicTarget {
@@ -56,7 +61,8 @@ class AtomicTarget {
   /// Makes the names of all files so far durable. Call it before the manifest is created, and before commit().
   Result<void> sync_names();
 
-  /// Gives the target its name. Errors: already_exists if somebody made it meanwhile; unsupported where an existing one
+  /// Gives the target its name. Errors: already_exists if somebody made it, or changed or replaced what was to be
+  /// replaced, meanwhile; unsupported where an existing one
   /// cannot be swapped atomically; io. After an error the old target is untouched and the object removes the new one.
   Result<void> commit();
 
@@ -65,12 +71,15 @@ class AtomicTarget {
   Result<bool> try_claim();
   void remove_leftovers();
   Result<void> make_folders_above(const std::string& relative);
+  Result<void> check_replaced(const std::string& path);
   Result<void> replace_existing();
+  Error swapped_back(const FileStamp& written, Error why);
 
   FileSystem& files_;
   const std::string path_;
   const std::string parent_;
   const CommitOptions options_;
+  TreeStamp replaced_;  // with overwrite
   std::string partial_;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<ByteSink> single_file_;  // created when the name was claimed, handed out by create_file("")

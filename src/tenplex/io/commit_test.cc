@@ -13,6 +13,7 @@
 #include "tenplex/io/testing/crash_model.h"
 #include "tenplex/io/testing/memory_file_system.h"
 #include "tenplex/io/testing/recording_file_system.h"
+#include "tenplex/io/watched_file_system.h"
 
 namespace tenplex {
 namespace {
@@ -132,6 +133,68 @@ TEST(AtomicTarget, RefusesATargetThatAppearedMeanwhile) {
     EXPECT_EQ(target->commit().error().code(), ErrorCode::kAlreadyExists);
   }
   EXPECT_THAT(files.files_below("/out"), ElementsAre("target"));
+}
+
+// What stood there when the writer began was looked at; anything else is somebody's work.
+TEST(AtomicTarget, KeepsATargetThatWasReplacedMeanwhile) {
+  MemoryFileSystem files;
+  files.put_file("/out/target", "old");
+  {
+    const auto target = AtomicTarget::begin(files, "/out/target", {.overwrite = true}).value();
+    ASSERT_TRUE(files.remove_all("/out/target").has_value());
+    files.put_file("/out/target", "newer");
+    const auto committed = target->commit();
+    ASSERT_FALSE(committed.has_value());
+    EXPECT_THAT(committed.error().message(), ::testing::HasSubstr("changed or replaced"));
+  }
+  EXPECT_THAT(files.files_below("/out"), ElementsAre("target"));
+  EXPECT_EQ(files.content("/out/target").value(), "newer");
+}
+
+TEST(AtomicTarget, KeepsAFolderThatGotAnotherFileMeanwhile) {
+  MemoryFileSystem files;
+  files.put_file("/out/target/sub/a", "old");
+  {
+    const auto target = AtomicTarget::begin(files, "/out/target", {.overwrite = true}).value();
+    files.put_file("/out/target/sub/notes", "precious");
+    EXPECT_EQ(target->commit().error().code(), ErrorCode::kAlreadyExists);
+  }
+  EXPECT_THAT(files.files_below("/out"), ElementsAre("target/sub/a", "target/sub/notes"));
+}
+
+TEST(AtomicTarget, KeepsWhatTheCallerDidNotSee) {
+  MemoryFileSystem files;
+  files.put_file("/out/target", "appeared before begin()");
+  {
+    const CommitOptions options{.overwrite = true, .replaced = TreeStamp()};
+    const auto target = AtomicTarget::begin(files, "/out/target", options).value();
+    EXPECT_EQ(target->commit().error().code(), ErrorCode::kAlreadyExists);
+  }
+  EXPECT_EQ(files.content("/out/target").value(), "appeared before begin()");
+}
+
+// The swap itself shows what stood there at that moment.
+TEST(AtomicTarget, SwapsBackWhatCameBetweenLookAndSwap) {
+  class Intruder : public WatchedFileSystem {
+   public:
+    explicit Intruder(MemoryFileSystem& files) : WatchedFileSystem(files), files_(files) {}
+    Result<void> exchange(const std::string& a, const std::string& b) override {
+      if (first_) static_cast<void>(files_.remove_all(b));
+      if (first_) files_.put_file(b, "newer");
+      first_ = false;
+      return files_.exchange(a, b);
+    }
+
+   private:
+    MemoryFileSystem& files_;
+    bool first_ = true;
+  };
+  MemoryFileSystem memory;
+  memory.put_file("/out/target", "old");
+  Intruder files(memory);
+  EXPECT_EQ(write_single(files, {.overwrite = true}, "new").error().code(), ErrorCode::kAlreadyExists);
+  EXPECT_THAT(memory.files_below("/out"), ElementsAre("target"));
+  EXPECT_EQ(memory.content("/out/target").value(), "newer");
 }
 
 TEST(AtomicTarget, RefusesUnsafeNames) {

@@ -28,6 +28,7 @@ enum class FileKind : unsigned char { kFile, kFolder, kLink, kOther };
 struct FileStatus {
   FileKind kind = FileKind::kFile;  ///< of the path itself; links are not followed
   std::int64_t size_bytes = 0;
+  FileStamp stamp = {};  ///< of the path itself
 };
 
 struct FolderEntry {

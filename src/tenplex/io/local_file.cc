@@ -22,13 +22,16 @@ constexpr std::size_t kMaxPartsPerCall = 1024;
 
 }  // namespace
 
+FileStamp stamp_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino, status.st_size,
+          std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
 Result<std::unique_ptr<ByteSource>> LocalSource::adopt(FileDescriptor file, std::string name) {
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return errno_error(fmt::format("cannot read '{}'", name), errno);
   if (!S_ISREG(status.st_mode)) return invalid_argument(fmt::format("'{}' is not a regular file", name));
-  const FileStamp stamp{status.st_dev, status.st_ino, status.st_size,
-                        std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
-  return std::unique_ptr<ByteSource>(new LocalSource(std::move(file), std::move(name), stamp));
+  return std::unique_ptr<ByteSource>(new LocalSource(std::move(file), std::move(name), stamp_of(status)));
 }
 
 Result<void> LocalSource::read_at(std::int64_t offset, MutableByteSpan buffer) const {

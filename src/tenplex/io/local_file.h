@@ -7,6 +7,8 @@
 // continued. Resources. Threads: as ByteSource and ByteSink say.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <memory>
 #include <string>
 
@@ -15,6 +17,8 @@
 #include "tenplex/io/file_descriptor.h"
 
 namespace tenplex {
+
+FileStamp stamp_of(const struct stat& status);
 
 class LocalSource : public ByteSource {
  public:

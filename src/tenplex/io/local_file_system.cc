@@ -26,6 +26,7 @@ namespace {
 FileStatus to_status(const struct stat& status) {
   FileStatus result;
   result.size_bytes = status.st_size;
+  result.stamp = stamp_of(status);
   if (S_ISREG(status.st_mode)) {
     result.kind = FileKind::kFile;
   } else if (S_ISDIR(status.st_mode)) {

@@ -173,8 +173,9 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
   report.bytes_needed = total_bytes(source.info().tensors);
 
   TENPLEX_TRY(source.check_files(progress));
-  TENPLEX_ASSIGN_OR_RETURN(const auto commit,
-                           AtomicTarget::begin(files, path, {plan.single_file, options.overwrite, options.sync}));
+  TENPLEX_ASSIGN_OR_RETURN(
+      const auto commit,
+      AtomicTarget::begin(files, path, {plan.single_file, options.overwrite, options.sync, options.replaced}));
   TENPLEX_TRY(check_space(files, plan, path, request.objects_folder));
   AddedFiles objects(files, request.objects_folder);
   TENPLEX_ASSIGN_OR_RETURN(const auto output, OutputFiles::create(*commit, objects, plan, layout, writer, source));

@@ -12,11 +12,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tenplex/base/executor.h"
 #include "tenplex/base/progress.h"
 #include "tenplex/formats/checkpoint.h"
+#include "tenplex/io/tree_stamp.h"
 
 namespace tenplex {
 
@@ -33,6 +35,7 @@ struct ReshardOptions {
   bool sync = true;        ///< fsync before the commit; false for scratch copies
   bool cast = false;       ///< convert where a target tensor has another dtype; otherwise that is an error
   bool verify = false;     ///< re-read source and target and compare them before the commit; needs `reopen`
+  std::optional<TreeStamp> replaced = std::nullopt;  ///< as CommitOptions::replaced
   /// Opens the written target at the given path for `verify`.
   std::function<Result<std::unique_ptr<CheckpointReader>>(const std::string& path)> reopen;
 };

@@ -25,6 +25,12 @@ constexpr std::uint32_t kUnnamedStorage = 0xffffffff;
 /// Of the placeholders in an object file.
 constexpr TensorId kNoTensor{std::int32_t{-1}};
 
+std::string not_plain(std::string_view global) {
+  std::string name(global);
+  std::replace(name.begin(), name.end(), '\n', '.');
+  return fmt::format("the state names '{}', which is none of the plain classes that may stand in JSON", name);
+}
+
 class StateDecoder {
  public:
   StateDecoder(JsonReader& json, const StateJsonSource& source) : json_(json), source_(source) {
@@ -140,6 +146,7 @@ class StateDecoder {
     Node node;
     node.kind = kind;
     if (kind == NodeKind::kGlobal) {
+      if (!is_plain_global(text)) return json_.fail(not_plain(text));
       node.text = text;
     } else if (kind == NodeKind::kInt) {
       const char* last = text.data() + text.size();
@@ -395,6 +402,8 @@ class StateDecoder {
       if (!is(parts.callable, NodeKind::kGlobal) || !is(parts.arguments, NodeKind::kTuple) ||
           !is(parts.keyword_arguments, NodeKind::kDict))
         return json_.fail("an object has no class or no arguments");
+      // Whoever loads what is written from this calls the class: a name from the JSON must not choose what runs there.
+      if (!is_plain_object(graph_, parts)) return json_.fail(not_plain(graph_[parts.callable].text));
     }
     return {};
   }

@@ -57,6 +57,7 @@ class StateEncoder {
   bool is_opaque(NodeId id) const {
     const Node& node = graph_[id];
     if (node.kind == NodeKind::kObject) return !is_plain_object(graph_, graph_.object(id));
+    if (node.kind == NodeKind::kGlobal) return !is_plain_global(node.text);
     return node.text.size() > kLongText;
   }
 
@@ -127,7 +128,8 @@ class StateEncoder {
         json_.list(tag_of(node.kind), to_base64(node.text));
         break;
       case NodeKind::kGlobal:
-        return global(id);
+        json_.list("g", node.text);
+        break;
       case NodeKind::kTensor:
       case NodeKind::kStorage:
         return view(id);
@@ -173,14 +175,6 @@ class StateEncoder {
     json_.value(tag_of(node.kind));
     for (const NodeId child : node.children) reference(child);
     json_.end_array();
-  }
-
-  Result<void> global(NodeId id) {
-    const std::string& text = graph_[id].text;
-    if (find_invalid_utf8(text) != std::string_view::npos)
-      return unsupported(fmt::format("{}: the name of a global is not UTF-8", path_of(id)));
-    json_.list("g", text);
-    return {};
   }
 
   void object(const ObjectParts& parts) {
@@ -260,12 +254,16 @@ class StateEncoder {
 
   std::string describe(NodeId id) const {
     const Node& node = graph_[id];
+    if (node.kind == NodeKind::kGlobal) return fmt::format("the name {} of a class or function", dotted(node.text));
     if (node.kind != NodeKind::kObject) return fmt::format("a value of {} bytes", node.text.size());
     const NodeId callable = graph_.object(id).callable;
     if (callable == kNoNode || graph_[callable].kind != NodeKind::kGlobal) return "an opaque object";
-    std::string name = graph_[callable].text;
-    if (const auto dot = name.find('\n'); dot != std::string::npos) name[dot] = '.';
-    return fmt::format("an opaque object of {}", name);
+    return fmt::format("an opaque object of {}", dotted(graph_[callable].text));
+  }
+
+  static std::string dotted(std::string name) {
+    std::replace(name.begin(), name.end(), '\n', '.');
+    return name;
   }
 
   /// "state 'optimizer.args'".

@@ -141,6 +141,58 @@ TEST(StateJson, KeepsCyclesAndDepthWithoutRecursion) {
   EXPECT_EQ(read.size(), graph.size());
 }
 
+TEST(StateJson, RefusesClassesThatMayNotStandInJson) {
+  for (const char* name :
+       {"posix\\nsystem", "builtins\\neval", "torch\\nload", "torch\\nTensor", "", "torch", "\\n", "a\\n",
+        "collections\\nOrderedDict\\nI1\\n.", "collections.OrderedDict", "torch\\nfloat32\\n"}) {
+    const auto alone = decode(fmt::format(R"({{"root":0,"nodes":[["g","{}"]]}})", name));
+    ASSERT_FALSE(alone.has_value()) << name;
+    EXPECT_EQ(alone.error().code(), ErrorCode::kCorrupt);
+    const auto called = decode(
+        fmt::format(R"({{"root":0,"nodes":[["o",1,2,null,null,[],[],false],["g","{}"],["t",3],"touch x"]]}})", name));
+    EXPECT_FALSE(called.has_value()) << name;
+  }
+  const auto named = decode(R"({"root":0,"nodes":[["g","posix\nsystem"]]})");
+  EXPECT_NE(named.error().message().find("'posix.system'"), std::string::npos) << named.error().to_string();
+}
+
+TEST(StateJson, RefusesToCallWhatIsAPlainValueOnly) {
+  for (const char* name : {"builtins\\nlist", "torch\\nfloat32"}) {
+    const std::string text = fmt::format(R"({{"root":0,"nodes":[["g","{}"]]}})", name);
+    EXPECT_TRUE(decode(text).has_value()) << name;
+    const auto called =
+        decode(fmt::format(R"({{"root":0,"nodes":[["o",1,2,null,null,[],[],false],["g","{}"],["t"]]}})", name));
+    EXPECT_FALSE(called.has_value()) << name;
+  }
+}
+
+// A class may come from an object file, which is a pickle, but the JSON does not say how it is called.
+TEST(StateJson, RefusesToCallAClassOfAnObjectFile) {
+  StateGraph graph;
+  graph.root = graph.add_global("posix", "system");
+  const auto encoded = encode_state(graph, kTensors, {.allow_objects = true, .object_prefix = "", .refusal_hint = ""});
+  ASSERT_TRUE(encoded.has_value()) << encoded.error().to_string();
+  ASSERT_EQ(encoded->pickles.size(), 1U);
+  const std::string objects = encoded->json.substr(encoded->json.find(",\"objects\""));
+  const std::map<std::string, std::string> files = {{encoded->objects[0].path, encoded->pickles[0]}};
+  EXPECT_TRUE(decode(R"({"root":0,"nodes":[["x",0]])" + objects, files).has_value());
+  const auto called =
+      decode(R"({"root":0,"nodes":[["o",1,2,null,null,[],[],false],["x",0],["t",3],"touch x"])" + objects, files);
+  EXPECT_FALSE(called.has_value());
+}
+
+TEST(StateJson, PutsOtherNamesIntoObjectFiles) {
+  StateGraph graph;
+  root_of_one(&graph, graph.add_global("torch.nn.functional", "gelu"));
+  const auto refused =
+      encode_state(graph, kTensors, {.allow_objects = false, .object_prefix = "", .refusal_hint = "!"});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message(),
+            "state 'x': the name torch.nn.functional.gelu of a class or function has no place here!");
+  const StateGraph read = there_and_back(graph);
+  EXPECT_TRUE(equal(graph, graph.root, read, read.root));
+}
+
 TEST(StateJson, NamesAnOpaqueObjectThatHasNoPlace) {
   StateGraph graph;
   ObjectParts parts;

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "tenplex/base/checked.h"
+#include "tenplex/ptc/dtype.h"
 
 namespace tenplex {
 namespace {
@@ -45,7 +46,26 @@ constexpr std::array<std::string_view, 16> kPlainClasses = {
     "torch\ndevice",
 };
 
+// Of `builtins`, which Python 2 calls `__builtin__`: default factories of dicts, types as settings.
+constexpr std::array<std::string_view, 8> kPlainTypes = {"bool", "bytes", "dict", "float",
+                                                         "int",  "list",  "str",  "tuple"};
+
+// torch dtypes that no tensor of ours has.
+constexpr std::array<std::string_view, 6> kQuantizedTypes = {"complex32", "qint32",   "qint8",
+                                                             "quint2x4",  "quint4x2", "quint8"};
+
 constexpr std::size_t kReferenceParts = 8;
+
+template <std::size_t n>
+bool contains(const std::array<std::string_view, n>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The rest of a text that starts with `start`; nothing for others.
+std::optional<std::string_view> rest_after(std::string_view start, std::string_view text) {
+  if (!text.starts_with(start)) return std::nullopt;
+  return text.substr(start.size());
+}
 
 std::optional<Dims> read_dims(const PickleDocument& document, NodeId tuple) {
   const std::span<const NodeId> items = document.children(tuple);
@@ -73,9 +93,17 @@ std::optional<NodeKind> kind_of_tag(std::string_view tag) {
   return std::nullopt;
 }
 
+bool is_plain_global(std::string_view name) {
+  if (contains(kPlainClasses, name)) return true;
+  for (const std::string_view module : {"builtins\n", "__builtin__\n"})
+    if (const auto type = rest_after(module, name); type && contains(kPlainTypes, *type)) return true;
+  const auto type = rest_after("torch\n", name);
+  return type && (parse_dtype(*type).has_value() || contains(kQuantizedTypes, *type));
+}
+
 bool is_plain_object(const StateGraph& graph, const ObjectParts& parts) {
   if (parts.callable == kNoNode || graph[parts.callable].kind != NodeKind::kGlobal) return false;
-  return std::binary_search(kPlainClasses.begin(), kPlainClasses.end(), graph[parts.callable].text);
+  return contains(kPlainClasses, graph[parts.callable].text);
 }
 
 std::string step_name(const StateGraph& graph, NodeId parent, NodeId child) {

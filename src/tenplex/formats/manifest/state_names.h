@@ -28,6 +28,10 @@ inline constexpr std::int64_t kMaxStorageId = 0x7fffffff;
 std::string_view tag_of(NodeKind kind);
 std::optional<NodeKind> kind_of_tag(std::string_view tag);
 
+/// True for the classes whose objects JSON may hold, plain containers and values, and for names that are plain values
+/// themselves: element types of torch and builtin types. No other name may stand in JSON, where nobody expects code.
+bool is_plain_global(std::string_view name);
+
 /// True if the object's class is one of those that JSON may hold: a plain container or value.
 bool is_plain_object(const StateGraph& graph, const ObjectParts& parts);
 

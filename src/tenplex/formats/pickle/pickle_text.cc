@@ -114,6 +114,18 @@ std::optional<char> simple_escape(char letter) {
   }
 }
 
+/// Words between dots. Characters above ASCII are taken for letters.
+bool is_dotted(std::string_view text, bool of_files) {
+  bool first = true;
+  for (const char c : text) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<signed char>(c) < 0;
+    const bool digit = c >= '0' && c <= '9';
+    if (c == '.' ? first : !letter && !(digit && (of_files || !first)) && !(c == '-' && of_files)) return false;
+    first = c == '.';
+  }
+  return !first;
+}
+
 }  // namespace
 
 bool is_pickle_utf8(std::string_view bytes) {
@@ -248,6 +260,12 @@ std::pair<std::string, std::string> python3_global(std::string module, std::stri
   for (const auto& [old_name, new_name] : kRenamedModules)
     if (module == old_name) return {std::string(new_name), std::move(name)};
   return {std::move(module), std::move(name)};
+}
+
+bool is_global_name(std::string_view text) {
+  const std::size_t split = text.find('\n');
+  if (split == std::string_view::npos || !is_pickle_utf8(text)) return false;
+  return is_dotted(text.substr(0, split), true) && is_dotted(text.substr(split + 1), false);
 }
 
 std::string_view python2_module(std::string_view module) {

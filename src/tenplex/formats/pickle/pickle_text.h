@@ -35,6 +35,10 @@ std::optional<Node> integer_of_decimal(std::string_view digits);
 /// Module and name in Python 3 of a global that a protocol below 3 names.
 std::pair<std::string, std::string> python3_global(std::string module, std::string name);
 
+/// True for "module\nname" as Python can spell it: dotted words without blanks, line ends or other control characters,
+/// so that no text can end a name early. Words of a module may hold '-' and start with digits, as folders may.
+bool is_global_name(std::string_view text);
+
 /// Module as Python's pickler writes it in protocol 2.
 std::string_view python2_module(std::string_view module);
 

@@ -133,6 +133,7 @@ void PickleWriter::byte_array(std::string_view value) {
 void PickleWriter::global(std::string_view module, std::string_view name) {
   const auto [entry, added] = globals_.try_emplace(fmt::format("{}\n{}", module, name), 0);
   if (!added) return get(entry->second);
+  TENPLEX_CHECK(is_global_name(entry->first));
   if (protocol_ >= 4) {
     text(module);
     text(name);
@@ -256,7 +257,7 @@ class GraphWriter {
   Result<void> begin_object(NodeId id);
   Result<void> begin_set(NodeId id);
   void write_scalar(const Node& node);
-  void write_global(const Node& node);
+  Result<void> write_global(const Node& node);
   void next_item(Task& task);
   void finish(const Task& task);
   void finish_call(NodeId id);
@@ -294,9 +295,12 @@ std::size_t large_text_bytes(const StateGraph& graph, NodeId root, const PickleW
   return bytes;
 }
 
-void GraphWriter::write_global(const Node& node) {
+Result<void> GraphWriter::write_global(const Node& node) {
+  // In protocol 2 a name ends at the line's end, and what follows it would be opcodes.
+  if (!is_global_name(node.text)) return unsupported(fmt::format("'{}' is no name of a class or function", node.text));
   const std::size_t split = node.text.find('\n');
   writer_.global(std::string_view(node.text).substr(0, split), std::string_view(node.text).substr(split + 1));
+  return {};
 }
 
 void GraphWriter::write_scalar(const Node& node) {
@@ -311,8 +315,6 @@ void GraphWriter::write_scalar(const Node& node) {
       return writer_.real(node.real);
     case NodeKind::kString:
       return writer_.text(node.text);
-    case NodeKind::kGlobal:
-      return write_global(node);
     default:
       return writer_.none();
   }
@@ -355,6 +357,8 @@ Result<void> GraphWriter::begin(NodeId id) {
       return write_outer(id);
     case NodeKind::kObject:
       return begin_object(id);
+    case NodeKind::kGlobal:
+      return write_global(node);
     default:
       write_scalar(node);
       return {};

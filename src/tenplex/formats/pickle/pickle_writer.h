@@ -49,6 +49,7 @@ class PickleWriter {
   void bytes_value(std::string_view value);
   void byte_array(std::string_view value);
   /// A class or function, memoized. Protocol 2 gets Python 2's module names, as Python writes them.
+  /// Requires: is_global_name(module "\n" name).
   void global(std::string_view module, std::string_view name);
 
   void empty_dict() { op('}'); }
@@ -104,8 +105,8 @@ struct PickleWriteOptions {
 };
 
 /// The whole pickle of `node`, with PROTO and STOP.
-/// Errors: unsupported for a tensor without options.tensor and for a cycle through a tuple's or call's arguments that
-/// no pickle can express; what options.tensor returned.
+/// Errors: unsupported for a tensor without options.tensor, for a name that is no is_global_name() and for a cycle
+/// through a tuple's or call's arguments that no pickle can express; what options.tensor returned.
 Result<std::string> write_pickle(const StateGraph& graph, NodeId node, const PickleWriteOptions& options = {});
 
 /// Writes `node` into an open pickle.

@@ -85,6 +85,20 @@ TEST(PickleWriter, WritesItemsInBatchesOf1000) {
   EXPECT_EQ(bytes, "\x80\x02]q\0("s + std::string(1000, 'N') + "eNa.");
 }
 
+TEST(PickleWriter, RefusesNamesThatEndInsideTheirText) {
+  for (const std::string name : {"", "OrderedDict\nI1\n.", "a b", "a\r", "a..b", ".a", "a.", "1a", "a-b", "a\xff"})
+    for (const int protocol : {2, 4}) {
+      StateGraph graph;
+      EXPECT_NE(write(graph, graph.add_global("collections", name), protocol).find("is no name"), std::string::npos)
+          << name;
+    }
+  StateGraph graph;
+  EXPECT_EQ(write(graph, graph.add_global("my.phi-1_5", "\xc3\xa9")),
+            "\x80\x02"
+            "cmy.phi-1_5\n\xc3\xa9\nq\0."s);
+  EXPECT_NE(write(graph, graph.add_global("my mod", "a")).find("is no name"), std::string::npos);
+}
+
 TEST(PickleWriter, RefusesTensorsWithoutACallback) {
   StateGraph graph;
   EXPECT_EQ(write_pickle(graph, graph.add_tensor({})).error().code(), ErrorCode::kUnsupported);

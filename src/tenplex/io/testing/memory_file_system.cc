@@ -106,7 +106,8 @@ class MemoryLock : public FileLock {
 
 FileStatus status_of(const MemoryNode& node) {
   const std::lock_guard lock(node.content_mutex);
-  return {node.kind, static_cast<std::int64_t>(node.content.size())};
+  const auto size = static_cast<std::int64_t>(node.content.size());
+  return {node.kind, size, {0, node.number, size, node.version}};
 }
 
 Result<std::unique_ptr<ByteSource>> open_node(const std::shared_ptr<MemoryNode>& node, const std::string& name) {
