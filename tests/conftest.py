@@ -136,3 +136,31 @@ def deepspeed_runs(inputs: Path) -> Callable[..., Path]:
         return made[stage, ranks]
 
     return get
+
+
+def _each_once(save: Callable[[str, Path], Path], folder: Path) -> Callable[[str], Path]:
+    folder.mkdir()
+    made: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in made:
+            made[name] = save(name, folder)
+        return made[name]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def megatron_dist_case(inputs: Path) -> Callable[[str], Path]:
+    """The checkpoint of a case of makers.megatron_dist, saved by Megatron-Core. Not to be changed."""
+    from makers import megatron_dist
+
+    return _each_once(megatron_dist.save, inputs / "megatron-dist")
+
+
+@pytest.fixture(scope="session")
+def megatron_legacy_case(inputs: Path) -> Callable[[str], Path]:
+    """The checkpoint of a case of makers.megatron_legacy. Not to be changed."""
+    from makers import megatron_legacy
+
+    return _each_once(megatron_legacy.save, inputs / "megatron-legacy")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -144,9 +145,11 @@ def expected(key: str, value: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", ["dense", "experts"])
-def test_megatron_styles_of_layers_become_each_other(name: str, tmp_path: Path) -> None:
+def test_megatron_styles_of_layers_become_each_other(
+    name: str, megatron_dist_case: Callable[[str], Path], tmp_path: Path
+) -> None:
     """Stacked, saved by the library, to one tensor per layer and to halves: values by the maker's formula for names."""
-    checkpoint = megatron_dist.save(name, tmp_path)
+    checkpoint = megatron_dist_case(name)
     stacked = load_into_plain_tensors(checkpoint)
     save_file(stacked, tmp_path / "stacked.safetensors")
     layers, halves = tmp_path / "layers.safetensors", tmp_path / "singleton.safetensors"

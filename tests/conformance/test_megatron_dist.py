@@ -25,17 +25,9 @@ BACK = {"dense": "tp=2,dp=2,pp=2,etp=2,edp=2", "experts": "tp=2,dp=2,etp=2,ep=2"
 Saved = Callable[[str], Path]
 
 
-@pytest.fixture(scope="session")
-def saved(inputs: Path) -> Saved:
-    """The checkpoint of a case of makers.megatron_dist."""
-    made: dict[str, Path] = {}
-
-    def get(name: str) -> Path:
-        if name not in made:
-            made[name] = megatron_dist.save(name, inputs)
-        return made[name]
-
-    return get
+@pytest.fixture
+def saved(megatron_dist_case: Saved) -> Saved:
+    return megatron_dist_case
 
 
 @pytest.fixture(autouse=True)

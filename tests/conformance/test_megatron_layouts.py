@@ -10,6 +10,7 @@ the same names and shapes whose elements are their own positions, cut into one f
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,10 @@ def check(layout: str, checkpoint: Path, mesh: str, devices: int, folder: Path) 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_megatron_gpt_gives_ranks_what_gpt_model_saved_there(name: str, tmp_path: Path) -> None:
-    checkpoint = megatron_dist.save(name, tmp_path)
+def test_megatron_gpt_gives_ranks_what_gpt_model_saved_there(
+    name: str, megatron_dist_case: Callable[[str], Path], tmp_path: Path
+) -> None:
+    checkpoint = megatron_dist_case(name)
     grid = megatron_dist.CASES[name].grid
     mesh = f"tp={grid.tp},pp={grid.pp},dp={grid.world // grid.tp // grid.pp},ep={grid.ep}"
     check("megatron-gpt", checkpoint, mesh, grid.world, tmp_path / "layout")

@@ -18,18 +18,9 @@ from program import tenplex, tenplex_json
 CASES = sorted(megatron_legacy.CASES)
 
 
-@pytest.fixture(scope="module")
-def legacy(inputs: Path) -> Callable[[str], Path]:
-    made: dict[str, Path] = {}
-
-    def get(name: str) -> Path:
-        if name not in made:
-            folder = inputs / "legacy"
-            folder.mkdir(exist_ok=True)
-            made[name] = megatron_legacy.save(name, folder)
-        return made[name]
-
-    return get
+@pytest.fixture
+def legacy(megatron_legacy_case: Callable[[str], Path]) -> Callable[[str], Path]:
+    return megatron_legacy_case
 
 
 def flat(tree: Any, prefix: str = "") -> dict[str, torch.Tensor]:

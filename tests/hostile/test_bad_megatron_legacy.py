@@ -12,21 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from makers import megatron_legacy
 from program import tenplex
 from refusal import assert_refused
 
 
-@pytest.fixture(scope="module")
-def saved(inputs: Path) -> dict[str, Path]:
-    folder = inputs / "bad-legacy"
-    folder.mkdir()
-    return {name: megatron_legacy.save(name, folder) for name in ("dense", "experts")}
-
-
 @pytest.fixture
-def dense(saved: dict[str, Path], tmp_path: Path) -> Path:
-    shutil.copytree(saved["dense"], tmp_path / "dense")
+def dense(megatron_legacy_case: Callable[[str], Path], tmp_path: Path) -> Path:
+    shutil.copytree(megatron_legacy_case("dense"), tmp_path / "dense")
     return tmp_path / "dense"
 
 
@@ -65,14 +57,14 @@ def test_rank_of_another_iteration(dense: Path, tmp_path: Path) -> None:
     refuse(dense, tmp_path, "mp_rank_01_001", "another 'iteration'")
 
 
-def test_rank_of_another_mesh(dense: Path, saved: dict[str, Path], tmp_path: Path) -> None:
-    shutil.copy(file_of(saved["experts"], "mp_rank_00_000"), file_of(dense, "mp_rank_01_001"))
+def test_rank_of_another_mesh(dense: Path, megatron_legacy_case: Callable[[str], Path], tmp_path: Path) -> None:
+    shutil.copy(file_of(megatron_legacy_case("experts"), "mp_rank_00_000"), file_of(dense, "mp_rank_01_001"))
     refuse(dense, tmp_path, "mp_rank_01_001")
 
 
-def test_extra_experts(saved: dict[str, Path], tmp_path: Path) -> None:
+def test_extra_experts(megatron_legacy_case: Callable[[str], Path], tmp_path: Path) -> None:
     root = tmp_path / "experts"
-    shutil.copytree(saved["experts"], root)
+    shutil.copytree(megatron_legacy_case("experts"), root)
 
     def add(state: dict[str, Any]) -> None:
         model = state["model"]
