@@ -1,6 +1,7 @@
 # Copyright The Tenplex Authors
 # SPDX-License-Identifier: Apache-2.0
-"""tenplex.json of a DCP folder (docs/formats/dcp.md), read and written without tenplex, for lying ones."""
+"""Side data of ours, read and written without tenplex, for lying ones: tenplex.json of a DCP folder
+(docs/formats/dcp.md) and metadata of a safetensors file (docs/formats/safetensors.md)."""
 
 from __future__ import annotations
 
@@ -26,3 +27,9 @@ def write_body(folder: Path, body: dict[str, Any]) -> None:
         f'"checksum":"{xxhash.xxh3_128_hexdigest(text.encode())}","body":{text}}}\n'
     )
     (folder / "tenplex.json").write_text(envelope)
+
+
+def side_text(state: dict[str, Any]) -> str:
+    """`__metadata__["tenplex"]` of a safetensors file with the tree `state`, with a checksum that holds."""
+    text = json.dumps({"version": 1, "oldest_reader": 1, "state": state}, separators=(",", ":"))[:-1]
+    return f'{text},"checksum":"{xxhash.xxh3_128_hexdigest(text.encode())}"}}'

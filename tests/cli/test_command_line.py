@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from program import ROOT, program_path, tenplex, tenplex_json
+from program import ROOT, Limits, program_path, tenplex, tenplex_json
 from refusal import fingerprint
 
 COMMANDS = (
@@ -518,3 +518,37 @@ def test_objects_folder_is_refused_where_nothing_uses_it(arguments: tuple[str, .
     tenplex("reshard", source, tmp_path / "one.safetensors", "--objects", objects)
     tenplex("reshard", tmp_path / "one.safetensors", out, *arguments, "--objects", objects)  # the source needs it
     tenplex("verify", source, out)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("reshard", "--help"), ("--help-all",)], ids=str)
+def test_help_that_cannot_be_written_is_an_error(arguments: tuple[str, ...]) -> None:
+    done = run_into_full_device(*arguments)
+    assert done.returncode == 1
+    assert "tenplex: error: cannot write to standard output" in done.stderr
+
+
+def test_max_file_is_for_hugging_face_models_only(checkpoint: Path, tmp_path: Path) -> None:
+    run = tenplex("reshard", checkpoint, tmp_path / "out", "--format", "dcp", "--max-file", "1GB", exit_code=1)
+    assert "--max-file is for format 'hf', and the target is of format 'dcp'" in run.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_million_devices_end_in_seconds(tmp_path: Path) -> None:
+    """Planned, or refused before the first file: one tensor of 32 elements."""
+    save_file({"w": torch.ones(8, 4)}, tmp_path / "in.safetensors")
+    million = 1 << 20
+    limits = Limits(seconds=60)
+    command = ("reshard", tmp_path / "in.safetensors", tmp_path / "out", "--format", "safetensors")
+    for layout, axis in (("replicated", "dp"), ("fsdp", "fsdp")):
+        to = ("--layout", layout, "--to", f"{axis}={million}")
+        run = tenplex(*command, *to, exit_code=1, limits=limits)
+        assert f"the target has {million} files" in run.err
+        assert "ulimit -n" in run.err
+        tenplex("plan", tmp_path / "in.safetensors", *to, limits=limits)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.safetensors"]
+
+
+def test_objects_are_named_as_absent_where_neither_side_has_any(tmp_path: Path) -> None:
+    save_file({"w": torch.ones(8, 4)}, tmp_path / "in.safetensors")
+    run = tenplex("verify", tmp_path / "in.safetensors", tmp_path / "in.safetensors")
+    assert run.out.endswith("objects not compared: there are none\n")

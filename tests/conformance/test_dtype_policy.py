@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
 
 from compare import assert_same_tensors
 from makers import torch_file
@@ -58,3 +59,35 @@ def test_verify_sees_the_cast(tmp_path: Path, wrote_by: Callable[[str], None]) -
     tenplex("reshard", tmp_path / "in.safetensors", tmp_path / "out", *options)
     run = tenplex("verify", tmp_path / "in.safetensors", tmp_path / "out", exit_code=1)
     assert "bfloat16" in run.out + run.err
+
+
+@pytest.fixture
+def model(models: Callable[[str], Path]) -> Path:
+    return models("llama")
+
+
+def test_a_cast_model_says_its_new_type(model: Path, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
+    """transformers loads what the configuration says, whatever the files hold."""
+    wrote_by("transformers")
+    before = (model / "config.json").read_text()
+    assert before.count('"float32"') == 1
+    tenplex("reshard", model, tmp_path / "out", "--format", "hf", "--dtype-policy", "cast:bf16", "--verify")
+    assert (tmp_path / "out/config.json").read_text() == before.replace('"float32"', '"bfloat16"')
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out", dtype="auto")
+    assert {tensor.dtype for tensor in loaded.state_dict().values()} == {torch.bfloat16}
+    tenplex("reshard", model, tmp_path / "same", "--format", "hf")
+    assert (tmp_path / "same/config.json").read_text() == before
+
+
+def test_a_model_that_is_not_cast_whole_keeps_its_configuration(
+    tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    wrote_by("safetensors")
+    source = tmp_path / "model"
+    source.mkdir()
+    text = '{"torch_dtype": "float32"}'
+    (source / "config.json").write_text(text)
+    save_file({"w": torch.ones(4), "q": torch.ones(4).to(torch.float8_e4m3fn)}, source / "model.safetensors")
+    run = tenplex("reshard", source, tmp_path / "out", "--dtype-policy", "cast:bf16")
+    assert "'config.json' goes on naming" in run.err
+    assert (tmp_path / "out/config.json").read_text() == text

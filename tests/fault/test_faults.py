@@ -110,6 +110,16 @@ def test_a_file_size_limit_is_an_error_and_leaves_nothing(source: Path, tmp_path
     assert os.listdir(tmp_path) == []
 
 
+def test_more_files_than_may_be_open_are_refused_before_the_first(source: Path, tmp_path: Path) -> None:
+    target = f"'{tmp_path}/out' --format safetensors --layout fsdp --to fsdp=64"
+    command = f"ulimit -n 64; exec '{program_path()}' reshard '{source}' {target}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done
+    assert "the target has 64 files" in done.stderr
+    assert "the process may have 64 open" in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
 def test_objects_of_another_checkpoint_are_not_replaced(tmp_path: Path) -> None:
     objects = tmp_path / "objects"
     for year in (2023, 2024):
@@ -119,6 +129,9 @@ def test_objects_of_another_checkpoint_are_not_replaced(tmp_path: Path) -> None:
     before = fingerprint(objects)
     run = tenplex("reshard", tmp_path / "2024.pt", tmp_path / "2024", *command, exit_code=1)
     assert "exists already, with other bytes" in run.err
+    assert "give the new one a folder of its own" in run.err
+    run = tenplex("reshard", tmp_path / "2024.pt", tmp_path / "2023", *command, "--overwrite", exit_code=1)
+    assert "give the new one a folder of its own" in run.err
     assert not (tmp_path / "2024").exists()
     assert fingerprint(objects) == before
     tenplex("verify", tmp_path / "2023.pt", tmp_path / "2023", "--objects", objects)
@@ -385,3 +398,58 @@ def test_source_that_is_linked_and_read_meanwhile_is_recut(source: Path, tmp_pat
 def test_new_target_is_readable_by_its_library(source: Path, tmp_path: Path) -> None:
     tenplex("reshard", source, tmp_path / "x.safetensors", "--format", "safetensors")
     assert torch.equal(load_file(tmp_path / "x.safetensors")["layers.3.weight"], load_file(source)["layers.3.weight"])
+
+
+def put_newer(target: Path, newer: Path) -> None:
+    newer.replace(target)
+
+
+def add_notes(target: Path, newer: Path) -> None:
+    (target / "sub").mkdir()
+    newer.replace(target / "sub/notes")
+
+
+INTRUSIONS: dict[str, tuple[Callable[[Path, Path], None], str, tuple[str, ...]]] = {
+    "another file in its place": (put_newer, "", ()),
+    "one more file in the folder": (add_notes, "sub/notes", ("--format", "dcp", "--layout", "fsdp", "--to", "fsdp=4")),
+}
+
+
+@pytest.mark.parametrize("kind", INTRUSIONS)
+def test_what_came_to_the_old_target_meanwhile_is_kept(kind: str, tmp_path: Path) -> None:
+    """Whenever it comes: before the swap the run is refused, after it the new target takes it."""
+    intrude, inside, options = INTRUSIONS[kind]
+    save_file({"w": torch.arange(64)}, tmp_path / "source.safetensors")
+    save_file({"w": torch.arange(9)}, tmp_path / "old.safetensors")
+    old, target = tmp_path / "old", tmp_path / "to/t.safetensors"
+    target.parent.mkdir()
+    if options:
+        old, target = tmp_path / "old", tmp_path / "to/t"
+        tenplex("reshard", tmp_path / "old.safetensors", old, *options)
+    else:
+        shutil.copy(tmp_path / "old.safetensors", old)
+
+    def put_old() -> None:
+        for entry in target.parent.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        shutil.copytree(old, target) if options else shutil.copy(old, target)
+
+    command = ("reshard", tmp_path / "source.safetensors", target, "--overwrite", "--verify", *options)
+    put_old()
+    changes = count_changes(command)
+    codes = []
+    for change in range(changes):
+        put_old()
+        save_file({"w": torch.full((5,), change)}, tmp_path / "newer")
+        bytes_of_newer = (tmp_path / "newer").read_bytes()
+        process = start_and_stop(command, change)
+        intrude(target, tmp_path / "newer")
+        process.send_signal(signal.SIGCONT)
+        _, err = process.communicate(timeout=60)
+        codes.append(process.returncode)
+        assert (target / inside if inside else target).read_bytes() == bytes_of_newer, (change, err)
+        assert os.listdir(target.parent) == [target.name], (change, err)
+        if process.returncode != 0:
+            assert b"changed or replaced" in err, (change, err)
+    assert codes == sorted(codes, reverse=True), codes  # refused up to the swap, and not after it
+    assert set(codes) == {0, 1}, codes

@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
+from side_file import side_text
 
+from program import tenplex
 from refusal import assert_refused, read_or_refuse
 
 
@@ -202,6 +205,27 @@ def test_link_to_itself_is_refused(model: Path, tmp_path: Path) -> None:
     assert_refused(model, tmp_path / "to", shard.name)
 
 
+def test_single_file_beside_an_index_is_refused(model: Path, tmp_path: Path) -> None:
+    """transformers reads model.safetensors and passes the index over; its files may be another model."""
+    save_file({"model.norm.weight": torch.ones(4)}, model / "model.safetensors")
+    assert_refused(model, tmp_path / "to", "'model.safetensors'", "'model.safetensors.index.json'")
+
+
+def test_second_index_is_refused(model: Path, tmp_path: Path) -> None:
+    shutil.copy(model / "model.safetensors.index.json", model / "model.fp16.safetensors.index.json")
+    assert_refused(model, tmp_path / "to", "'model.safetensors.index.json'", "'model.fp16.safetensors.index.json'")
+
+
+def test_index_of_the_single_file_is_read(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    save_file({"w": torch.ones(4)}, model / "model.safetensors")
+    index = {"metadata": {"total_size": 16}, "weight_map": {"w": "model.safetensors"}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    run = tenplex("inspect", model)
+    assert run.err == "", run
+
+
 def test_index_with_a_key_twice_is_refused(model: Path, tmp_path: Path) -> None:
     path = model / "model.safetensors.index.json"
     name = "model.norm.weight"
@@ -237,3 +261,69 @@ def test_device_and_fifo_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.safetensors")
     for path in (Path("/dev/zero"), tmp_path / "pipe.safetensors"):
         assert not read_or_refuse(path, tmp_path / "out")
+
+
+NOT_PLAIN = [
+    "posix\nsystem",
+    "builtins\neval",
+    "torch\nload",
+    "collections\nOrderedDict\nI1\n.",
+    "",
+    "\n",
+    "a",
+    "a\n",
+    "posix\nsystem\n",
+    "x y\nz",
+]
+
+
+@pytest.mark.parametrize("name", NOT_PLAIN)
+@pytest.mark.parametrize("form", ["called", "named", "factory"])
+def test_class_that_no_file_without_pickles_may_name_is_refused(form: str, name: str, tmp_path: Path) -> None:
+    """Whoever loads a .pt or dcp written from it would run it."""
+    forms: dict[str, list[object]] = {
+        "called": [["o", 5, 6, None, None, [], [], False], ["g", name], ["t", 7], "touch x"],
+        "named": [["g", name]],
+        "factory": [["o", 5, 6, None, None, [], [], False], ["g", "collections\ndefaultdict"], ["t", 7], ["g", name]],
+    }
+    nodes = [["d", 1, 2, 3, 4], "w", ["T", "w"], "x", *forms[form]]
+    source = tmp_path / "s.safetensors"
+    save_file({"w": torch.ones(2)}, source, {"format": "pt", "tenplex": side_text({"root": 0, "nodes": nodes})})
+    mention = f"'{name.replace(chr(10), '.')}'"
+    for target_format in ("torch", "dcp"):
+        assert_refused(source, tmp_path / target_format, mention, target_format=target_format)
+
+
+def drop_tensor(tensors: dict[str, torch.Tensor]) -> None:
+    del tensors["model.u"]
+
+
+def add_tensor(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["new"] = torch.ones(2)
+
+
+def add_dimension(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["model.u"] = torch.ones(2, 1)
+
+
+def change_a_tie(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["model.v"] = tensors["model.v"] + 1
+
+
+@pytest.mark.parametrize("change", [drop_tensor, add_tensor, add_dimension, change_a_tie])
+def test_tree_of_other_tensors_says_how_to_go_on(
+    change: Callable[[dict[str, torch.Tensor]], None], tmp_path: Path
+) -> None:
+    """Tensors that another program changed and saved with the metadata that it found."""
+    w = torch.arange(24.0).reshape(6, 4)
+    torch.save({"model": {"w": w, "v": w[1:3], "u": torch.ones(2)}, "step": 3}, tmp_path / "a.pt")
+    tenplex("reshard", tmp_path / "a.pt", tmp_path / "a.safetensors")
+    with safe_open(tmp_path / "a.safetensors", "pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    change(tensors)
+    source = tmp_path / "b.safetensors"
+    save_file(tensors, source, metadata)
+    assert_refused(source, tmp_path / "to", "save them without its key 'tenplex'", target_format="torch")
+    save_file(tensors, source)
+    tenplex("reshard", source, tmp_path / "c.pt", "--verify")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
 
 from makers import doubled_fields, torch_file
 from makers.pickle_bombs import BOMBS, FOUR_FLOATS, READ_OR_REFUSED, named, program, tensor, write_zip
@@ -175,3 +177,26 @@ def test_zip_bomb_is_refused(tmp_path: Path) -> None:
         file.writestr("bomb/data.pkl", bytes(200_000_000))
         file.writestr("bomb/data/0", bytes(100_000_000))
     assert_refused(tmp_path / "bomb.pt", tmp_path / "to")
+
+
+STORAGES = {
+    "typed": {"s": torch.ones(3).storage(), "x": torch.ones(2)},
+    "untyped": {"o": {"s": torch.ones(3).untyped_storage()}},
+    "in a tuple": {"t": (1, torch.ones(3).untyped_storage())},
+}
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+def test_bare_storage_has_no_place_in_a_dcp_folder(kind: str, tmp_path: Path) -> None:
+    source = tmp_path / "in.pt"
+    torch.save(STORAGES[kind], source)
+    assert_refused(source, tmp_path / "to", "a bare torch storage", "write another format", target_format="dcp")
+
+
+def test_what_torch_does_not_save_as_dcp_is_refused(tmp_path: Path) -> None:
+    items = [torch.ones(2), torch.zeros(3)]
+    with pytest.raises((CheckpointException, AttributeError)):
+        dcp.save(items, checkpoint_id=tmp_path / "dcp", no_dist=True)  # type: ignore[arg-type]
+    source = tmp_path / "in.pt"
+    torch.save(items, source)
+    assert_refused(source, tmp_path / "to", "the source is a list", target_format="dcp")

@@ -29,8 +29,9 @@ bool holds_fractions(DType dtype) {
   return name.starts_with("float") || name.starts_with("bfloat") || name.starts_with("complex");
 }
 
-/// The dtype to convert to, or nothing for "error".
-Result<std::optional<DType>> parse_policy(std::string_view policy) {
+}  // namespace
+
+Result<std::optional<DType>> parse_dtype_policy(std::string_view policy) {
   if (policy == "error") return std::optional<DType>();
   constexpr std::string_view kPrefix = "cast:";
   if (policy.starts_with(kPrefix))
@@ -40,10 +41,8 @@ Result<std::optional<DType>> parse_policy(std::string_view policy) {
       fmt::format("'{}' is no dtype policy: expected error, cast:bf16, cast:fp16, cast:fp32 or cast:fp64", policy));
 }
 
-}  // namespace
-
 Result<DTypeCounts> apply_dtype_policy(const std::string& policy, TensorList* tensors) {
-  TENPLEX_ASSIGN_OR_RETURN(const auto target, parse_policy(policy));
+  TENPLEX_ASSIGN_OR_RETURN(const auto target, parse_dtype_policy(policy));
   DTypeCounts left;
   if (!target) return left;
   std::vector<TensorInfo> converted = **tensors;
@@ -61,7 +60,7 @@ Result<DTypeCounts> apply_dtype_policy(const std::string& policy, TensorList* te
 CLI::Validator dtype_policy_validator() {
   return CLI::Validator(
       [](std::string& policy) {
-        const auto parsed = parse_policy(policy);
+        const auto parsed = parse_dtype_policy(policy);
         return parsed ? std::string() : parsed.error().to_string();
       },
       "");

@@ -19,6 +19,9 @@ namespace tenplex::cli {
 /// Number of tensors by dtype.
 using DTypeCounts = std::map<DType, std::int64_t>;
 
+/// The dtype to convert to, or nothing for "error". Errors: invalid_argument for an unknown policy.
+Result<std::optional<DType>> parse_dtype_policy(std::string_view policy);
+
 /// Gives the tensors that the policy converts other dtypes, in a list of their own. Returns the floating-point and
 /// complex tensors that a cast leaves as they are. Errors: invalid_argument for an unknown policy.
 Result<DTypeCounts> apply_dtype_policy(const std::string& policy, TensorList* tensors);

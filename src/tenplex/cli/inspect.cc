@@ -89,7 +89,7 @@ std::string text_of(const CheckpointInfo& info, const Summary& summary, const In
                                  info.format, info.detail.empty() ? "" : fmt::format(" ({})", printable(info.detail)));
   text += info.layout
               ? fmt::format("layout       {}   {}\n", printable_name(info.layout->name), mesh_text(info.layout->mesh))
-              : "layout       not stored; boxes are known\n";
+              : "layout       no name of one is stored; which part of each tensor lies where is known\n";
   text += fmt::format("devices      {}\nfiles        {}\ntensors      {}   {}{}\nchunks       {}\nobjects      {}\n",
                       info.device_count, info.files.size(), info.tensors.size(), format_bytes(summary.bytes), dtypes,
                       info.chunks.size(), summary.objects.size());

@@ -79,7 +79,8 @@ Result<int> check(const Context& context, const CheckOptions& options) {
     json["devices"] = Json::array();
     for (int device = 0; device < fitted.collection->device_count(); ++device) {
       const auto [count, bytes] = held_by(*fitted.collection, DeviceId(device));
-      text += fmt::format("device {:<5} {:>6} sub-tensors   {}\n", device, count, format_bytes(bytes));
+      text += fmt::format("device {:<5} {:>6} sub-tensor{}   {}\n", device, count, count == 1 ? " " : "s",
+                          format_bytes(bytes));
       json["devices"].push_back({{"sub_tensors", count}, {"bytes", bytes}});
     }
   }

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/cli/common_options.h"
 #include "tenplex/cli/layout_choice.h"
 #include "tenplex/cli/mesh_text.h"
@@ -79,7 +80,7 @@ Result<PlacementResult> choose_placement(const Collection& source, const CutColl
   const int needed = std::max(source.device_count(), target.collection->device_count());
   if (topology.slot_count() < needed)
     return invalid_argument(
-        fmt::format("the topology has {} devices: the plan needs {}", topology.slot_count(), needed));
+        fmt::format("the topology has {}: the plan needs {}", counted(topology.slot_count(), "device"), needed));
   PlacementRequest request;
   request.source = &source;
   request.target = target.collection.get();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,8 +49,17 @@ std::string usage_text(const CLI::App& chosen, const CLI::ParseError& error) {
   return fmt::format("unknown command '{}'; the commands are: {}", words.front(), names);
 }
 
+/// --help, --version
+int print_help(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream text;
+  const int status = app.exit(error, text, text);
+  print(text.str());
+  const auto written = finish_output();
+  return written ? status : report(written.error(), false);
+}
+
 int report_usage(const CLI::App& app, const CLI::ParseError& error, bool json) {
-  if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+  if (error.get_exit_code() == 0) return print_help(app, error);
   const CLI::App* chosen = &app;
   while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
   report(invalid_argument(usage_text(*chosen, error)), json);

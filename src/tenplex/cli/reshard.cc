@@ -19,6 +19,7 @@
 #include "tenplex/cli/source.h"
 #include "tenplex/cli/target_check.h"
 #include "tenplex/cli/tie_check.h"
+#include "tenplex/formats/hf/config_dtype.h"
 #include "tenplex/formats/watched_reader.h"
 #include "tenplex/io/path.h"
 #include "tenplex/reshard/reshard.h"
@@ -26,13 +27,15 @@
 namespace tenplex::cli {
 namespace {
 
+constexpr std::string_view kNoMaxFile = "0";
+
 struct ReshardCommandOptions {
   SourceOptions source;
   std::string target;
   LayoutChoice to;
   std::string format;
   std::string dtype_policy = "error";
-  std::string max_file = "0";
+  std::string max_file = std::string(kNoMaxFile);
   WorkOptions work;
   bool overwrite = false;
   bool verify = false;
@@ -96,6 +99,27 @@ Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& 
                  progress);
 }
 
+/// The source as a target of format `hf` needs it: with the new element type in config.json too.
+Result<std::shared_ptr<const CheckpointReader>> with_cast_config(std::shared_ptr<const CheckpointReader> source,
+                                                                 const ReshardCommandOptions& options,
+                                                                 const DTypeCounts& not_cast) {
+  TENPLEX_ASSIGN_OR_RETURN(const auto dtype, parse_dtype_policy(options.dtype_policy));
+  if (!dtype) return source;
+  const std::vector<ExtraFile>& extra = source->info().extra_files;
+  if (std::none_of(extra.begin(), extra.end(), [](const auto& file) { return file.path == "config.json"; }))
+    return source;
+  if (not_cast.empty()) {
+    auto changed = hf::with_config_dtype(source, *dtype);
+    if (changed || changed.error().code() != ErrorCode::kCorrupt) return changed;
+    warn(changed.error().to_string());
+  }
+  warn(
+      fmt::format("{}: 'config.json' goes on naming the element type that it names now; set it to what the model is to "
+                  "be loaded as",
+                  options.source.path));
+  return source;
+}
+
 Result<Outcome> perform(const Context& context, const ReshardCommandOptions& options) {
   const std::string target_path = without_trailing_slashes(options.target);
   // Before anything is checked of it: what was not seen here is not replaced.
@@ -104,20 +128,27 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
     TENPLEX_ASSIGN_OR_RETURN(replaced, look_at(context.files, target_path));
   }
   TENPLEX_TRY(check_target(context.files, options.source.path, target_path, options.overwrite));
-  TENPLEX_ASSIGN_OR_RETURN(const std::shared_ptr<const CheckpointReader> source,
+  TENPLEX_ASSIGN_OR_RETURN(std::shared_ptr<const CheckpointReader> source,
                            open_source(context, options.source, FromMeans::kError, options.to.layout));
-  const CheckpointInfo& info = source->info();
+  const std::shared_ptr<const CheckpointReader> opened = source;
+  const CheckpointInfo& info = opened->info();
   if (options.overwrite)
     TENPLEX_TRY(check_replaced(context.files, target_path,
                                options.drop_extra_files ? std::vector<ExtraFile>() : info.extra_files,
                                options.source.reading()));
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
   TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));
+  if (options.max_file != kNoMaxFile && format->name != "hf")
+    return invalid_argument(
+        fmt::format("--max-file is for format 'hf', and the target is of format '{}': leave it out", format->name));
   TENPLEX_ASSIGN_OR_RETURN(const LayoutChoice to, with_numbers(context, options.source, *source, options.to));
   TENPLEX_ASSIGN_OR_RETURN(const auto untied, tie_problem(*source, to.numbers.numbers()));
   if (untied) warn(options.source.path + ": " + *untied);
   TensorList tensors = tensors_of(source);
   TENPLEX_ASSIGN_OR_RETURN(DTypeCounts not_cast, apply_dtype_policy(options.dtype_policy, &tensors));
+  if (format->name == "hf") {
+    TENPLEX_ASSIGN_OR_RETURN(source, with_cast_config(std::move(source), options, not_cast));
+  }
   auto made = cut(context.files, info, std::move(tensors), to);
   if (!made) return std::move(made).with_context(recut_text(info, options.source.from, to)).error();
   CutCollection target = *std::move(made);

@@ -75,7 +75,9 @@ std::string text_of(const VerifyReport& report) {
   const std::string_view verdict = report.equal() ? "equal" : "different";
   return text + fmt::format("{}: {}, {} compared; objects {}\n", verdict, counted(report.tensors_compared, "tensor"),
                             counted(report.elements_compared, "element"),
-                            report.objects_compared ? "compared" : "not compared: one side has none");
+                            report.objects_compared ? "compared"
+                            : report.no_objects     ? "not compared: there are none"
+                                                    : "not compared: one side has none");
 }
 
 Json json_of(const VerifyReport& report) {

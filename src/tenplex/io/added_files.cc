@@ -13,6 +13,9 @@
 namespace tenplex {
 namespace {
 
+// Also a checkpoint that is about to be replaced needs its file until it is.
+constexpr std::string_view kHint = ": it may be another checkpoint's and stays; give the new one a folder of its own";
+
 /// Stands for a file that exists: writing to it means comparing with it.
 class ExistingFile final : public ByteSink {
  public:
@@ -23,7 +26,7 @@ class ExistingFile final : public ByteSink {
     std::vector<std::byte> there(bytes.size());
     TENPLEX_TRY(source_->read_at(offset, there));
     if (std::equal(bytes.begin(), bytes.end(), there.begin())) return {};
-    return already_exists(fmt::format("'{}' exists already, with other bytes", name()));
+    return already_exists(fmt::format("'{}' exists already, with other bytes{}", name(), kHint));
   }
   // The run that made it may not have waited for the disk.
   Result<void> finish() override { return files_.sync_file(path_); }
@@ -40,7 +43,7 @@ Result<std::unique_ptr<ByteSink>> compare_with(FileSystem& files, const std::str
   TENPLEX_ASSIGN_OR_RETURN(auto source, files.open(path));
   if (source->size() != size_bytes)
     return already_exists(
-        fmt::format("'{}' exists already, with {} bytes instead of {}", path, source->size(), size_bytes));
+        fmt::format("'{}' exists already, with {} bytes instead of {}{}", path, source->size(), size_bytes, kHint));
   return std::unique_ptr<ByteSink>(std::make_unique<ExistingFile>(files, path, std::move(source)));
 }
 

@@ -21,5 +21,12 @@ TEST(RaiseOpenFileLimit, ReachesTheHardLimit) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
+TEST(CheckOpenFiles, KnowsTheLimitBeforehand) {
+  const std::int64_t limit = open_file_limit();
+  ASSERT_GT(limit, 0);
+  EXPECT_TRUE(check_open_files(1).has_value());
+  EXPECT_EQ(check_open_files(limit).error().code(), ErrorCode::kResourceExhausted);
+}
+
 }  // namespace
 }  // namespace tenplex

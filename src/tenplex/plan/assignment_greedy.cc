@@ -36,6 +36,7 @@ class Greedy {
         cost_(*problem.items, *problem.topology, problem.ranks),
         parts_(split_groups(problem)),
         free_(problem.capacity),
+        most_tries_(std::min(kMostTries, kMostSteps / std::max<std::size_t>(problem.capacity.size(), 1))),
         assignment_(static_cast<std::size_t>(problem.ranks)) {}
 
   Assignment run(int max_rounds) {
@@ -151,7 +152,7 @@ class Greedy {
       if (a.worker.value() < 0 || !loads(a, busiest)) continue;
       for (Part& b : parts_) {
         if (b.worker.value() < 0) continue;
-        if (++tries_ > kMostTries) return false;
+        if (++tries_ > most_tries_) return false;
         helped = exchange(&a, &b, &load) || helped;
       }
     }
@@ -159,11 +160,13 @@ class Greedy {
   }
 
   static constexpr std::size_t kMostTries = 20'000;
+  static constexpr std::size_t kMostSteps = std::size_t{1} << 26;  // a try looks at every worker
 
   const AssignmentProblem& problem_;
   PlacementCost cost_;
   std::vector<Part> parts_;
   std::vector<int> free_;
+  const std::size_t most_tries_;
   Assignment assignment_;
   std::size_t tries_ = 0;
 };

@@ -30,6 +30,26 @@ bool any_overlap(const BoxIndex& index) {
   return false;
 }
 
+/// The workers whose devices hold an element of what is planned: no other can send.
+std::vector<bool> possible_senders(const Plan& plan, const PlanInput& input) {
+  std::vector<bool> sends(plan.parts.size());
+  SubTensor shard;
+  std::vector<DeviceId> holders;
+  for (const TensorGroup& group : plan.groups) {
+    const TensorId tensor = group.tensors.front().first;  // the others are cut and held alike
+    const std::int64_t shards = input.source->shard_count(tensor);
+    for (std::int64_t index = 0; index < shards; ++index) {
+      input.source->shard(tensor, index, &shard);
+      const auto is_empty = [](const Piece& piece) { return piece.box.empty(); };
+      if (std::all_of(shard.pieces.begin(), shard.pieces.end(), is_empty)) continue;
+      input.source->holders(tensor, index, &holders);
+      for (const DeviceId device : holders)
+        sends[input.topology->worker_of_slot(input.placement.source_slots[device.index()]).index()] = true;
+    }
+  }
+  return sends;
+}
+
 }  // namespace
 
 std::int64_t missing_elements(std::span<const Box> needed, std::span<const Box> held) {
@@ -72,8 +92,7 @@ std::vector<std::int64_t> bytes_out(const Plan& plan) {
 LinkBounds link_bounds(const Plan& plan, const PlanInput& input) {
   LinkBounds bounds;
   const auto out = bytes_out(plan);
-  std::vector<bool> sends(plan.parts.size());
-  for (const int slot : input.placement.source_slots) sends[input.topology->worker_of_slot(slot).index()] = true;
+  const std::vector<bool> sends = possible_senders(plan, input);
   double send_bandwidth = 0;
   double least_bytes = 0;
   for (std::size_t index = 0; index < plan.parts.size(); ++index) {

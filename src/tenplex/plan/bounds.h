@@ -33,7 +33,8 @@ struct LinkBounds {
 /// Bytes out of every worker, from the parts' senders.
 std::vector<std::int64_t> bytes_out(const Plan& plan);
 
-/// The bound takes the receivers' least bytes over their own links, and the sum of them over all links that may send.
+/// The bound takes the receivers' least bytes over their own links, and the sum of them over the links of
+/// all workers that hold something of the source.
 LinkBounds link_bounds(const Plan& plan, const PlanInput& input);
 
 }  // namespace tenplex

@@ -75,8 +75,11 @@ std::string links_text(const PlanReport& report, const Topology& topology) {
 std::string placement_text(const PlacementResult& placement) {
   std::string how = "rank i on device i";
   if (placement.policy == PlacementPolicy::kKeep)
-    how = placement.exhaustive ? fmt::format("best of all {} distinct assignments", placement.assignments)
-                               : std::string("heuristic, too many assignments to compare them all");
+    how = !placement.exhaustive ? std::string("heuristic, too many assignments to compare them all")
+          : placement.keeps_groups
+              ? fmt::format("best of the {} that keep tensor-parallel groups together",
+                            counted(placement.assignments, "distinct assignment"))
+              : fmt::format("best of all {}", counted(placement.assignments, "distinct assignment"));
   return fmt::format("placement: {} ({}); estimate for the busiest link {}, lower bound {}\n",
                      to_string(placement.policy), how, format_seconds(placement.busiest_seconds),
                      format_seconds(placement.bound_seconds));
@@ -87,6 +90,7 @@ Json placement_json(const PlacementResult& placement) {
   json["policy"] = to_string(placement.policy);
   json["exhaustive"] = placement.exhaustive;
   json["assignments"] = placement.assignments;
+  json["keeps_groups"] = placement.keeps_groups;
   json["busiest_link_seconds"] = placement.busiest_seconds;
   json["bound_seconds"] = placement.bound_seconds;
   if (placement.bound_seconds > 0) json["ratio"] = placement.ratio();

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "tenplex/base/bytes.h"
+#include "tenplex/base/counted.h"
 #include "tenplex/plan/holding_strips.h"
 
 namespace tenplex {
@@ -100,7 +101,9 @@ std::string cards(const PlanReport& report, const PlanInput& input, const Placem
   if (placement != nullptr) {
     std::string how = "rank i on device i";
     if (placement->policy == PlacementPolicy::kKeep)
-      how = placement->exhaustive ? fmt::format("best of {} assignments", placement->assignments) : "heuristic";
+      how = placement->exhaustive ? fmt::format("best of {}{}", counted(placement->assignments, "assignment"),
+                                                placement->keeps_groups ? " that keep tp groups together" : "")
+                                  : "heuristic";
     html += card(to_string(placement->policy), "placement: " + how);
   }
   if (report.objects > 0) html += card(fmt::format("{}", report.objects), "objects");

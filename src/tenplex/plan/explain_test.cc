@@ -64,6 +64,19 @@ TEST_F(Explain, CallsTheSecondsOfThePlacementAnEstimate) {
   EXPECT_EQ(json["busiest_link"]["seconds"], 2);
 }
 
+TEST_F(Explain, SaysWhichPlacementsWereCompared) {
+  PlacementResult placement;
+  placement.policy = PlacementPolicy::kKeep;
+  placement.exhaustive = true;
+  placement.assignments = 1;
+  EXPECT_THAT(explain_text(plan_, input_, &placement), HasSubstr("(best of all 1 distinct assignment);"));
+  placement.keeps_groups = true;
+  placement.assignments = 3;
+  EXPECT_THAT(explain_text(plan_, input_, &placement),
+              HasSubstr("(best of the 3 distinct assignments that keep tensor-parallel groups together);"));
+  EXPECT_EQ(nlohmann::json::parse(explain_json(plan_, input_, &placement))["placement"]["keeps_groups"], true);
+}
+
 TEST_F(Explain, JsonHasExactNumbers) {
   const auto json = nlohmann::json::parse(explain_json(plan_, input_, nullptr));
   EXPECT_EQ(json["bytes_in"], 32);

@@ -122,6 +122,9 @@ Result<PlacementResult> place(const PlacementRequest& request) {
   for (const int slot : usable) ++problem.capacity[request.topology->worker_of_slot(slot).index()];
   PlacementResult result;
   result.policy = request.policy;
+  result.keeps_groups = request.policy == PlacementPolicy::kKeep &&
+                        std::any_of(problem.groups.begin(), problem.groups.end(),
+                                    [](const std::vector<DeviceId>& group) { return group.size() > 1; });
   Assignment assignment = rank_order(request, usable);
   if (request.policy == PlacementPolicy::kKeep) assignment = searched(request, problem, assignment, &result);
   const PlacementCost cost(items, *request.topology, problem.ranks);

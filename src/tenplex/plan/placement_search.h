@@ -49,6 +49,7 @@ struct PlacementResult {
   PlacementPolicy policy = PlacementPolicy::kKeep;
   bool exhaustive = false;       ///< all distinct assignments were compared
   std::int64_t assignments = 0;  ///< distinct ones, if exhaustive
+  bool keeps_groups = false;     ///< only assignments were looked at that do not spread a group of several ranks
   double busiest_seconds = 0;    ///< of the chosen placement, by the cost above
   double bytes = 0;              ///< over the network
   double bound_seconds = 0;      ///< no placement has a less busy busiest link

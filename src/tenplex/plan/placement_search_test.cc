@@ -86,6 +86,10 @@ TEST(PlacementSearch, CountsDistinctAssignmentsOnly) {
   const auto placed = place(request_of(source, target, topology, 2));
   ASSERT_TRUE(placed.has_value()) << placed.error().to_string();
   EXPECT_EQ(placed->assignments, 2);
+  EXPECT_TRUE(placed->keeps_groups);
+  const auto single = place(request_of(source, target, topology, 1));
+  ASSERT_TRUE(single.has_value()) << single.error().to_string();
+  EXPECT_FALSE(single->keeps_groups);
   EXPECT_EQ(placed->placement.target_slots, (std::vector<int>{0, 1, 2, 3}));
 }
 

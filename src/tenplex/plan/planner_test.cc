@@ -57,6 +57,19 @@ TEST(Planner, DividesABoxInProportionToUnequalLinks) {
   EXPECT_DOUBLE_EQ(bounds.ratio(), 1.0);
 }
 
+// Device 1 holds an empty shard: the worker's link cannot help, and the bound says so.
+TEST(Planner, BoundsCountOnlyWorkersThatHoldSomething) {
+  const ListedCollection source(2, {cut_tensor("w", DType::kFloat32, {4}, 0, {devices({0})}),
+                                    cut_tensor("e", DType::kFloat32, {0}, 0, {devices({1})})});
+  const ListedCollection target(1, {cut_tensor("w", DType::kFloat32, {4}, 0, {devices({0})}),
+                                    cut_tensor("e", DType::kFloat32, {0}, 0, {devices({0})})});
+  const Topology topology({Worker{"a", 1, 1000, 1, ""}, Worker{"b", 1, 1000, 1, ""}, Worker{"c", 1, 1000, 1, ""}});
+  const PlanInput input{&source, &target, &topology, {{0, 1}, {2}}};
+  const LinkBounds bounds = link_bounds(plan_of(input), input);
+  EXPECT_DOUBLE_EQ(bounds.busiest_seconds, 16.0);
+  EXPECT_DOUBLE_EQ(bounds.bound_seconds, 16.0);
+}
+
 // 1,000,001 rows of 8 bytes: one row takes the slow link 8 ms, a million take the fast one 8 ms. With 1000 rows the
 // share of the slow link is less than a row.
 TEST(Planner, KeepsProportionsOfOneToAMillion) {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tenplex/copy/convert.h"
+#include "tenplex/formats/stale_hint.h"
 #include "tenplex/reshard/local_range.h"
 #include "tenplex/reshard/strided_equal.h"
 
@@ -239,8 +240,8 @@ Result<void> Mover::compare_range(std::span<const ReadPlan> plans, std::size_t a
         TENPLEX_TRY(read_planned(reader_, {&read, 1}, slot));
         const std::byte* first = whole.memory + offset_of(window.offset, whole.box.offset, whole.strides);
         if (strided_equal(first, again, {window.extent, whole.strides, strides, plan.unit.target_bytes})) continue;
-        return corrupt(fmt::format("tensor '{}' shares memory with other tensors but holds different values",
-                                   reader_.info().tensors[plan.tensor.index()].name));
+        return corrupt(fmt::format("tensor '{}' shares memory with other tensors but holds different values{}",
+                                   reader_.info().tensors[plan.tensor.index()].name, stale_hint(reader_.info())));
       }
     }
   }

@@ -12,6 +12,7 @@
 #include "tenplex/io/added_files.h"
 #include "tenplex/io/commit.h"
 #include "tenplex/io/memory_budget.h"
+#include "tenplex/io/open_file_limit.h"
 #include "tenplex/reshard/alias_check.h"
 #include "tenplex/reshard/round.h"
 #include "tenplex/reshard/space_check.h"
@@ -168,6 +169,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
   TENPLEX_ASSIGN_OR_RETURN(const OutputPlan plan, writer.prepare(request));
   if (plan.single_file && path.ends_with('/'))
     return invalid_argument(fmt::format("'{}' names a folder, and the target is one file: leave the '/' out", path));
+  TENPLEX_TRY(check_open_files(static_cast<std::int64_t>(plan.files.size())));
   TENPLEX_ASSIGN_OR_RETURN(const OutputLayout layout, OutputLayout::build(plan, target, writer));
   report.tensors = static_cast<std::int64_t>(source.info().tensors.size());
   report.bytes_needed = total_bytes(source.info().tensors);

@@ -238,6 +238,7 @@ Result<VerifyReport> verify(const CheckpointReader& first, const CheckpointReade
   TENPLEX_TRY(b.ledger.complete_small_gaps(&report.bytes_read));
   TENPLEX_TRY(first.check_unchanged());
   TENPLEX_TRY(second.check_unchanged());
+  report.no_objects = first.info().state.root == kNoNode && second.info().state.root == kNoNode;
   report.objects_compared = compare_objects(first.info().state, second.info().state, &report.object_differences);
   return report;
 }

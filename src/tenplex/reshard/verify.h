@@ -35,6 +35,7 @@ struct VerifyReport {
   std::int64_t bytes_read = 0;                  ///< of both
   std::vector<TensorDifference> differences;    ///< in the order of the first checkpoint; then those only in the second
   bool objects_compared = false;                ///< false if one of them holds no objects at all
+  bool no_objects = false;                      ///< neither does
   std::vector<std::string> object_differences;  ///< one line each
 
   bool equal() const { return differences.empty() && object_differences.empty(); }

@@ -28,7 +28,9 @@ class OutputBuilder {
   Result<Output> run();
 
  private:
+  Result<void> check_root() const;
   Result<void> find_leaves();
+  Result<void> check_no_storages() const;
   void take_contents();
   void add_tensor_leaf(TensorId tensor);
   void add_leaf(const OutputLeaf& leaf, NodeId node);
@@ -62,12 +64,43 @@ void OutputBuilder::add_leaf(const OutputLeaf& leaf, NodeId node) {
   output_.nodes.push_back(node);
 }
 
+// torch.distributed.checkpoint.save() takes no list, and torch's own readers build a dict from the names "0", "1", ….
+Result<void> OutputBuilder::check_root() const {
+  const StateGraph& graph = request_.source->state;
+  const LeafList& tree = output_.items.tree;
+  const bool is_leaf = tree.size() == 1 && tree.node(0) == graph.root;
+  if (graph[graph.root].kind != NodeKind::kList || is_leaf) return {};
+  return unsupported(
+      "a dcp folder holds a dict at the top, and the source is a list: write another format (torch, safetensors), or "
+      "put "
+      "it into a dict before it is saved");
+}
+
+// A stored item with one is refused by our reader: what shares the storage with it lies in other items.
+Result<void> OutputBuilder::check_no_storages() const {
+  const StateGraph& graph = contents_.graph != nullptr ? *contents_.graph : request_.source->state;
+  const auto holds_one = [&](std::span<const NodeId> nodes) {
+    const std::vector<NodeId> inside = layouts_.tensors_inside(nodes);
+    return std::any_of(inside.begin(), inside.end(), [&](NodeId id) { return graph[id].kind == NodeKind::kStorage; });
+  };
+  const std::span<const NodeId> listed = std::span(output_.nodes).first(output_.items.listed);
+  if (graph.root == kNoNode || !holds_one(listed)) return {};
+  for (std::size_t i = 0; i < listed.size(); ++i)
+    if (holds_one(listed.subspan(i, 1)))
+      return unsupported(fmt::format(
+          "'{}' is or holds a bare torch storage, which a dcp folder has no place for: write another format "
+          "(torch, safetensors), or make it a tensor before it is saved",
+          output_.items.name(i)));
+  return {};
+}
+
 Result<void> OutputBuilder::find_leaves() {
   const StateGraph& graph = request_.source->state;
   const std::span<const TensorInfo> tensors = target_.tensors();
   std::vector<bool> named(tensors.size(), false);
   if (graph.root != kNoNode) {
     TENPLEX_ASSIGN_OR_RETURN(output_.items.tree, flatten(graph));
+    TENPLEX_TRY(check_root());
     const LeafList& tree = output_.items.tree;
     output_.items.leaves.reserve(tree.size());
     output_.nodes.reserve(tree.size());
@@ -284,6 +317,7 @@ Result<Output> OutputBuilder::run() {
   } else {
     TENPLEX_TRY(find_leaves());
   }
+  TENPLEX_TRY(check_no_storages());
   TENPLEX_TRY(place_items());
   if (output_.items.items.size() > std::numeric_limits<std::uint32_t>::max()) {
     return unsupported("more than 2^32 chunks");

@@ -56,20 +56,19 @@ Result<std::vector<std::string>> complete_family(std::vector<std::string> names,
   return names;
 }
 
+/// Without a main index transformers finds none of the others.
 Result<void> choose_index(const std::vector<std::string>& indexes, Folder* folder) {
-  if (indexes.size() == 1) {
-    folder->index = indexes.front();
-  } else if (std::find(indexes.begin(), indexes.end(), kMainIndex) != indexes.end()) {
-    folder->index = kMainIndex;
-    folder->problems.push_back(fmt::format("several indexes, '{}' is read", kMainIndex));
-  } else {
-    return invalid_argument(fmt::format("which index is meant: '{}' or '{}'", indexes[0], indexes[1]));
-  }
-  return {};
+  folder->index = indexes.front();
+  if (indexes.size() == 1) return {};
+  const bool main = std::find(indexes.begin(), indexes.end(), kMainIndex) != indexes.end();
+  if (main) return two_models(kMainIndex, indexes[indexes[0] == kMainIndex ? 1 : 0]);
+  return invalid_argument(
+      fmt::format("which index is meant: '{}' or '{}'; move the other one away", indexes[0], indexes[1]));
 }
 
 Result<void> choose_weights(const std::vector<FolderEntry>& entries, Folder* folder) {
   const std::vector<std::string> indexes = names_ending(entries, kIndexExtension);
+  if (!indexes.empty() && has(entries, kMainFile)) folder->beside_index = kMainFile;
   if (!indexes.empty()) return choose_index(indexes, folder);
   const std::vector<std::string> all = names_ending(entries, kExtension);
   const auto found = families(entries);
@@ -86,6 +85,12 @@ Result<void> choose_weights(const std::vector<FolderEntry>& entries, Folder* fol
 }
 
 }  // namespace
+
+Error two_models(std::string_view read, std::string_view other) {
+  return invalid_argument(
+      fmt::format("'{}' and '{}' may be two models in one folder: transformers reads '{}'; move the other one away",
+                  read, other, read));
+}
 
 bool looks_like_model(const std::vector<FolderEntry>& entries) {
   if (has(entries, kManifestName)) return false;

@@ -31,6 +31,8 @@ class ModelFolder {
     TENPLEX_ASSIGN_OR_RETURN(Folder folder, list_folder(files_, path_, options_.follow_links));
     std::vector<std::string> weights = std::move(folder.weights);
     if (!folder.index.empty()) TENPLEX_TRY(read_index(folder.index, &weights));
+    if (!folder.beside_index.empty() && (weights.size() != 1 || weights.front() != folder.beside_index))
+      return two_models(folder.beside_index, folder.index);
     CheckpointInfo& info = reader_->mutable_info();
     info.format = "hf";
     info.detail = fmt::format("Hugging Face model, {}", counted(weights.size(), "file"));
@@ -39,8 +41,8 @@ class ModelFolder {
     if (index_) TENPLEX_TRY(check_index());
     keep_extra_files(std::move(folder.extra_files), folder.index);
     side_.extra_files.clear();
-    TENPLEX_TRY(
-        safetensors::apply_side_data(side_, files_, {options_.objects_folder, options_.follow_links}, reader_.get()));
+    TENPLEX_TRY(safetensors::apply_side_metadata(side_, files_, {options_.objects_folder, options_.follow_links},
+                                                 reader_.get()));
     return Result<std::unique_ptr<CheckpointReader>>(std::move(reader_));
   }
 
@@ -103,9 +105,10 @@ class ModelFolder {
     }
     for (const std::string& key : index_->passed_over)
       info().problems.push_back(fmt::format("the index's metadata '{}' is not carried to another checkpoint", key));
-    if (index_->weight_map.size() != places_.size())
+    // Every name of the index is a tensor by now.
+    if (const std::size_t more = places_.size() - index_->weight_map.size(); more > 0)
       info().problems.push_back(
-          fmt::format("{} tensors are not in the index", places_.size() - index_->weight_map.size()));
+          fmt::format("{} {} not in the index", counted(more, "tensor"), more == 1 ? "is" : "are"));
     if (index_->total_size && *index_->total_size != total_bytes_)
       info().problems.push_back(fmt::format("the index gives {} bytes as total_size, the tensors have {}",
                                             *index_->total_size, total_bytes_));

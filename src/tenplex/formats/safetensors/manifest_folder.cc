@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "tenplex/base/counted.h"
 #include "tenplex/formats/manifest/manifest.h"
 #include "tenplex/formats/member_file.h"
 #include "tenplex/formats/safetensors/plain_reader.h"
@@ -51,7 +52,7 @@ class ManifestFolder {
     if (head.container != "safetensors")
       return unsupported(fmt::format("the manifest's files are '{}', expected 'safetensors'", head.container));
     info().format = "safetensors";
-    info().detail = fmt::format("safetensors, {} devices", head.files.size());
+    info().detail = fmt::format("safetensors, {}", counted(head.files.size(), "device"));
     info().device_count = std::max(1, static_cast<int>(head.files.size()));
     info().metadata = head.metadata;
     if (head.layout != LayoutNote{}) info().layout = head.layout;

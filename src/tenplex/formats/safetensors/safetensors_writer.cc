@@ -13,6 +13,7 @@
 #include "tenplex/formats/safetensors/side_metadata.h"
 #include "tenplex/formats/safetensors/whole_tensors.h"
 #include "tenplex/formats/whole_tensor.h"
+#include "tenplex/io/open_file_limit.h"
 
 namespace tenplex::safetensors {
 namespace {
@@ -75,6 +76,8 @@ Result<OutputPlan> SafetensorsWriter::prepare_file() {
 // ── A folder ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Result<OutputPlan> SafetensorsWriter::prepare_folder() {
+  // Before millions of headers are made that nobody can write.
+  TENPLEX_TRY(check_open_files(request_.target->device_count()));
   find_entries();
   OutputPlan plan;
   std::vector<std::int64_t> sizes;

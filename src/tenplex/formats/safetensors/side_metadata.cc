@@ -1,6 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/formats/safetensors/side_metadata.h"
+#include "tenplex/base/counted.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 
 #include "tenplex/formats/manifest/envelope.h"
 #include "tenplex/formats/member_file.h"
+#include "tenplex/formats/stale_hint.h"
 
 namespace tenplex::safetensors {
 namespace {
@@ -65,8 +67,8 @@ void note_tensors_outside_state(CheckpointInfo* info) {
   const auto missing = std::count(named.begin(), named.end(), false);
   if (missing == 0) return;
   const auto first = static_cast<std::size_t>(std::find(named.begin(), named.end(), false) - named.begin());
-  info->problems.push_back(
-      fmt::format("{} tensors are not in the stored tree, the first is '{}'", missing, info->tensors[first].name));
+  info->problems.push_back(fmt::format("{} {} not in the stored tree, the first is '{}'", counted(missing, "tensor"),
+                                       missing == 1 ? "is" : "are", info->tensors[first].name));
 }
 
 /// The text of an object with the versions and what `append(json)` adds.
@@ -152,6 +154,17 @@ Result<void> apply_side_data(const SideData& side, FileSystem& files, const Obje
   TENPLEX_ASSIGN_OR_RETURN(info.state, decode_state(json, source).with_context("the stored tree"));
   note_tensors_outside_state(&info);
   return {};
+}
+
+Result<void> apply_side_metadata(const SideData& side, FileSystem& files, const ObjectsFolder& objects,
+                                 PlainReader* reader) {
+  auto applied = apply_side_data(side, files, objects, reader);
+  if (applied || applied.error().code() != ErrorCode::kCorrupt) return applied;
+  const std::vector<std::string>& context = applied.error().context();
+  const bool of_a_file = std::any_of(context.begin(), context.end(),
+                                     [](const std::string& line) { return line.starts_with("object file"); });
+  if (of_a_file) return applied;
+  return corrupt(fmt::format("{}{}", applied.error().to_string(), kStaleHint));
 }
 
 void add_metadata(const Metadata& metadata, const std::string& file, CheckpointInfo* info) {

@@ -50,6 +50,10 @@ struct ObjectsFolder {
 Result<void> apply_side_data(const SideData& side, FileSystem& files, const ObjectsFolder& objects,
                              PlainReader* reader);
 
+/// The same for side data of the metadata of a safetensors file, which may be stale: errors say what to do then.
+Result<void> apply_side_metadata(const SideData& side, FileSystem& files, const ObjectsFolder& objects,
+                                 PlainReader* reader);
+
 /// Adds `metadata` to the reader's, except the side key. Keys that another file gave another text become a problem.
 void add_metadata(const Metadata& metadata, const std::string& file, CheckpointInfo* info);
 

@@ -36,7 +36,7 @@ Result<std::unique_ptr<CheckpointReader>> open_single(FileSystem& files, const s
     auto side = decode_side_metadata(*text);
     if (!side) return std::move(side).error().with_context(fmt::format("{}: metadata '{}'", path, kSideKey));
     reader->set_extra_folder(options.objects_folder);
-    auto applied = apply_side_data(*side, files, {options.objects_folder, options.follow_links}, reader.get());
+    auto applied = apply_side_metadata(*side, files, {options.objects_folder, options.follow_links}, reader.get());
     if (!applied) return std::move(applied).with_context(path).error();
     if (options.objects_folder.empty()) {
       for (const ExtraFile& file : info.extra_files)

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tenplex/base/counted.h"
+#include "tenplex/formats/stale_hint.h"
 #include "tenplex/formats/state/object_groups.h"
 #include "tenplex/formats/state/row_major.h"
 #include "tenplex/formats/torch/torch_format.h"
@@ -53,9 +55,8 @@ StateGraph flat_state(std::span<const TensorInfo> tensors, std::span<const std::
 Result<void> check_whole(const Collection& target) {
   if (target.device_count() != 1)
     return unsupported(fmt::format(
-        "a torch file holds whole tensors of one device, and the target has {} devices; use --format dcp or "
-        "safetensors",
-        target.device_count()));
+        "a torch file holds whole tensors of one device, and the target has {}; use --format dcp or safetensors",
+        counted(target.device_count(), "device")));
   for (std::size_t index = 0; index < target.tensors().size(); ++index)
     if (!is_whole(target, TensorId(index)))
       return unsupported(fmt::format("tensor '{}' is cut in the target layout; a torch file holds whole tensors",
@@ -81,7 +82,7 @@ class TorchWriter : public CheckpointWriter {
     if (own_state_) split_unlike_objects(tensors_, &*own_state_);
     TENPLEX_ASSIGN_OR_RETURN(TorchPickleWriter pickle, TorchPickleWriter::make(*state_, state_->root, tensors_));
     TENPLEX_ASSIGN_OR_RETURN(std::string bytes, pickle.write());
-    TENPLEX_TRY(check_all_written(pickle));
+    TENPLEX_TRY(check_all_written(pickle, source));
     TENPLEX_TRY(check_casts(pickle, source));
     OutputPlan plan =
         lay_out(pickle, std::move(bytes), encode_torch_side(source.metadata), folder_of(request.target_name));
@@ -146,13 +147,14 @@ class TorchWriter : public CheckpointWriter {
   }
 
   // The tree must lead to every tensor: what it does not name would be lost.
-  Result<void> check_all_written(const TorchPickleWriter& pickle) const {
+  Result<void> check_all_written(const TorchPickleWriter& pickle, const CheckpointInfo& source) const {
     std::vector<bool> written(tensors_.size(), false);
     for (const OutputStorage& storage : pickle.storages())
       for (const NodeId node : storage.views) written[state_->view(node).tensor.index()] = true;
     for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor)
       if (!written[stored_as_[tensor].index()])
-        return unsupported(fmt::format("tensor '{}' is not in the source's state tree", tensors_[tensor].name));
+        return unsupported(
+            fmt::format("tensor '{}' is not in the source's state tree{}", tensors_[tensor].name, stale_hint(source)));
     return {};
   }
 
