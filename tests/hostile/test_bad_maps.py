@@ -17,14 +17,20 @@ LAYER = "model.layers.{}.self_attn."
 MODEL = {
     LAYER.format(layer) + part: torch.ones(rows, 4)
     for layer in (0, 1)
-    for part, rows in (("q_proj.weight", 8), ("k_proj.weight", 4), ("v_proj.weight", 4), ("o_proj.weight", 4))
-}
+    for part, rows in (("q_proj.weight", 8), ("k_proj.weight", 4), ("v_proj.weight", 4))
+} | {LAYER.format(layer) + "o_proj.weight": torch.ones(4, 8) for layer in (0, 1)}
 SIZES = ("--sizes", "heads=4,groups=2")
 
 
 def without(*parts: str) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in MODEL.items() if not any(part in name for part in parts)}
 
+
+# Joined: 4 heads, 1 group, 2 rows per head.
+JOINED = {
+    "decoder.layers.0.self_attention.linear_qkv.weight": torch.arange(48.0).reshape(12, 4),
+    "decoder.layers.0.self_attention.linear_proj.weight": torch.ones(4, 8),
+}
 
 MISFITS: dict[str, tuple[dict[str, torch.Tensor], tuple[str, ...], tuple[str, ...]]] = {
     "wrong number of heads": (MODEL, ("--sizes", "heads=3,groups=2"), ("0.self_attn.q_proj", "heads 3", "line 20")),
@@ -40,6 +46,12 @@ MISFITS: dict[str, tuple[dict[str, torch.Tensor], tuple[str, ...], tuple[str, ..
         {"decoder.layers.mlp.linear_fc2.weight": torch.ones(2**21, 0)},
         (),
         ("line", "more than 1048576 tensors"),
+    ),
+    "groups are not told": (JOINED, ("--sizes", "heads=4"), ("'groups' of map 'hf-llama' has no value", "'heads'")),
+    "more groups than the model has": (
+        JOINED,
+        ("--sizes", "heads=4,groups=2"),
+        ("0.self_attn.q_proj.weight' of shape [6, 4]", "0.self_attn.o_proj.weight' of shape [4, 8]", "heads 4"),
     ),
     "no sizes": (MODEL, (), ("'heads'", "--sizes", "num_attention_heads")),
     "a part is missing": (without("1.self_attn.k"), SIZES, ("layers.1.self_attn.k_proj.weight' is missing",)),

@@ -24,6 +24,24 @@ constexpr std::string_view kConfig = "config.json";
 constexpr std::int64_t kMaxConfigBytes = std::int64_t{16} << 20;
 
 using Numbers = std::map<std::string, std::int64_t, std::less<>>;
+using Texts = std::map<std::string, std::string, std::less<>>;
+
+/// What a configuration says: its numbers, where true and false are 1 and 0, and values that are no whole numbers.
+struct Configuration {
+  Numbers numbers;
+  Texts odd;
+};
+
+std::string short_text(const Json& value) {
+  constexpr std::size_t kMost = 60;
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kMost) text = text.substr(0, kMost) + "…";
+  return text;
+}
+
+bool fits(const Json& value) {
+  return value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX);
+}
 
 Result<void> check_config_size(std::int64_t bytes) {
   if (bytes <= kMaxConfigBytes) return {};
@@ -50,20 +68,24 @@ Result<std::optional<std::string>> config_text(FileSystem& files, const std::str
   return std::optional(std::move(text));
 }
 
-Result<Numbers> config_numbers(FileSystem& files, const std::string& path, const CheckpointReader* reader) {
+Result<Configuration> read_config(FileSystem& files, const std::string& path, const CheckpointReader* reader) {
   TENPLEX_ASSIGN_OR_RETURN(const std::optional<std::string> text, config_text(files, path, reader));
   const Json config = text ? Json::parse(*text, nullptr, false) : Json::object();
   if (!config.is_object()) return corrupt(fmt::format("the '{}' of '{}' is no JSON object", kConfig, path));
-  Numbers numbers;
+  Configuration read;
   for (const auto& [key, value] : config.items()) {
-    if (value.is_number_integer()) numbers.emplace(key, value.get<std::int64_t>());
-    if (value.is_boolean()) numbers.emplace(key, value.get<bool>() ? 1 : 0);
+    if (fits(value)) {
+      read.numbers.emplace(key, value.get<std::int64_t>());
+    } else if (!value.is_null()) {
+      read.odd.emplace(key, short_text(value));
+    }
+    if (value.is_boolean()) read.numbers.emplace(key, value.get<bool>() ? 1 : 0);
   }
-  return numbers;
+  return read;
 }
 
 /// Adds the numbers of Megatron's arguments, where config.json has none of that name.
-void add_arguments(const StateGraph& state, Numbers* numbers) {
+void add_arguments(const StateGraph& state, Configuration* configuration) {
   constexpr std::array<std::string_view, 2> kCommon = {"common", "args"};
   constexpr std::array<std::string_view, 1> kTop = {"args"};
   for (const std::span<const std::string_view> place : {std::span<const std::string_view>(kCommon), {kTop}}) {
@@ -71,18 +93,26 @@ void add_arguments(const StateGraph& state, Numbers* numbers) {
     if (!node || state[*node].kind != NodeKind::kObject || state.object(*node).state == kNoNode) continue;
     const auto items = mapping_items(state, state.object(*node).state);
     if (!items) continue;
-    Numbers found;
+    Configuration found;
     for (std::size_t index = 0; index + 1 < items->size(); index += 2) {
       const Node& key = state[(*items)[index]];
       const Node& value = state[(*items)[index + 1]];
       if (key.kind != NodeKind::kString) continue;
-      if (value.kind == NodeKind::kInt) found.emplace(key.text, value.integer);
-      if (value.kind == NodeKind::kBool) found.emplace(key.text, value.boolean ? 1 : 0);
+      if (value.kind == NodeKind::kInt) {
+        found.numbers.emplace(key.text, value.integer);
+      } else if (value.kind != NodeKind::kNone && !configuration->numbers.contains(key.text)) {
+        found.odd.emplace(key.text, "a value of another kind");
+      }
+      if (value.kind == NodeKind::kBool) found.numbers.emplace(key.text, value.boolean ? 1 : 0);
     }
     // Without grouped queries the argument num_query_groups is there and means nothing.
-    const auto grouped = found.find("group_query_attention");
-    if (grouped != found.end() && grouped->second == 0) found.erase("num_query_groups");
-    numbers->merge(found);
+    const auto grouped = found.numbers.find("group_query_attention");
+    if (grouped != found.numbers.end() && grouped->second == 0) {
+      found.numbers.erase("num_query_groups");
+      found.odd.erase("num_query_groups");
+    }
+    configuration->numbers.merge(found.numbers);
+    configuration->odd.merge(found.odd);
     return;
   }
 }
@@ -97,6 +127,16 @@ ConfigNumber SizeSource::numbers() const {
 Result<void> SizeSource::check(std::span<const SizeRule> rules) const {
   if (problem && std::any_of(rules.begin(), rules.end(), [](const SizeRule& rule) { return !rule.config.empty(); }))
     return *problem;
+  for (const SizeRule& rule : rules) {
+    if (find_size(given, rule.name)) continue;
+    for (const std::string& key : rule.config) {
+      const auto found = odd.find(key);
+      if (found != odd.end())
+        return corrupt(fmt::format("size '{}': the configuration has {} {}, expected a whole number", rule.name, key,
+                                   found->second));
+      if (numbers()(key)) break;
+    }
+  }
   return {};
 }
 
@@ -104,11 +144,12 @@ Result<SizeSource> checkpoint_sizes(FileSystem& files, const std::string& path, 
                                     const std::string& text) {
   SizeSource source;
   TENPLEX_ASSIGN_OR_RETURN(source.given, parse_named_numbers(text, "sizes", "NAME=NUMBER"));
-  auto configured = config_numbers(files, path, reader);
+  auto configured = read_config(files, path, reader);
   if (!configured) source.problem = configured.error();
-  Numbers numbers = configured ? *std::move(configured) : Numbers();
-  if (reader != nullptr) add_arguments(reader->info().state, &numbers);
-  const auto shared = std::make_shared<const Numbers>(std::move(numbers));
+  Configuration configuration = configured ? *std::move(configured) : Configuration();
+  if (reader != nullptr) add_arguments(reader->info().state, &configuration);
+  source.odd = std::move(configuration.odd);
+  const auto shared = std::make_shared<const Numbers>(std::move(configuration.numbers));
   source.config = [shared](std::string_view key) -> std::optional<std::int64_t> {
     const auto found = shared->find(key);
     if (found == shared->end()) return std::nullopt;

@@ -10,6 +10,8 @@
 // Value type.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,10 +27,13 @@ struct SizeSource {
   ConfigNumber config;  ///< null: no configuration is known
   /// What is wrong with the configuration: an error for those who need a number of it.
   std::optional<Error> problem;
+  /// Keys whose value is there and no whole number, with what is there.
+  std::map<std::string, std::string, std::less<>> odd;
 
   /// config, or a function that knows nothing.
   ConfigNumber numbers() const;
-  /// Errors: the problem, if one of the rules asks for a key of the configuration.
+  /// Errors: the problem, if one of the rules asks for a key of the configuration; corrupt, naming key and value, if a
+  /// rule asks for one of the odd keys and `given` does not have the size.
   Result<void> check(std::span<const SizeRule> rules) const;
 };
 

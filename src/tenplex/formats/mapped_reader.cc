@@ -170,6 +170,19 @@ Result<void> check_equal(const CheckpointReader& reader, const TensorMap& map) {
   return {};
 }
 
+/// Says which tensors the map leaves out, if it does.
+void note_left_out(const CheckpointInfo& stored, const TensorMap& map, CheckpointInfo* info) {
+  constexpr std::size_t kNamed = 8;
+  const std::size_t count = map.left_out.size();
+  if (count == 0) return;
+  std::string names;
+  for (std::size_t at = 0; at < std::min(count, kNamed); ++at)
+    names += fmt::format("{}'{}'", at == 0 ? "" : ", ", stored.tensors[map.left_out[at].index()].name);
+  if (count > kNamed) names += fmt::format(" and {} more", count - kNamed);
+  info->problems.push_back(fmt::format("{} {} left out, as the map says: {}", count,
+                                       count == 1 ? "tensor is" : "tensors are", names));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CheckpointReader>> map_checkpoint(std::unique_ptr<CheckpointReader> reader, TensorMap map) {
@@ -182,6 +195,7 @@ Result<std::unique_ptr<CheckpointReader>> map_checkpoint(std::unique_ptr<Checkpo
   TENPLEX_TRY(map_state(stored, map, &info));
   const PieceIndex index(map, stored.tensors.size());
   map_ties(stored, map, index, &info);
+  note_left_out(stored, map, &info);
   TENPLEX_TRY(check_equal(*reader, map));
   std::vector<std::uint32_t> chunks;
   std::vector<std::uint32_t> pieces;

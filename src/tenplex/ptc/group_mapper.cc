@@ -44,9 +44,12 @@ Result<std::int64_t> GroupMapper::value_of(const Size& size) const {
   for (const auto& [name, value] : sizes_)
     if (name == size.name) return value;
   std::string keys;
-  for (const SizeRule& known : map_.rules().sizes)
-    if (known.name == size.name && !known.config.empty())
-      keys = fmt::format(", and there is no config.json with {}", fmt::join(known.config, " or "));
+  for (const SizeRule& known : map_.rules().sizes) {
+    if (known.name != size.name || known.config.empty()) continue;
+    keys = fmt::format(", and there is no config.json with {}", fmt::join(known.config, " or "));
+    if (known.otherwise && find_size(sizes_, known.otherwise->name))
+      keys += fmt::format("; '{}', which --sizes gives, does not tell it", known.otherwise->name);
+  }
   return invalid_argument(
       fmt::format("size '{}' of map '{}' has no value: --sizes does not give it{}", size.name, map_.name(), keys));
 }

@@ -103,6 +103,10 @@ Result<MapGroups> group_tensors(const NamingMap& map, std::span<const TensorInfo
     const auto& found = places[result.from][tensor];
     if (!found) return no_rule(map, tensors[tensor], result.from, places[1 - result.from][tensor].has_value());
     const MapRule& rule = map.rules().tensors[found->rule];
+    if (rule.drop) {
+      result.dropped.emplace_back(tensor);
+      continue;
+    }
     numbers.add(rule, found->values);
     const auto [entry, is_new] = known.emplace(key_of(map.rules(), *found, result.from), result.groups.size());
     if (is_new) result.groups.push_back({&rule, found->frame, {}});

@@ -37,6 +37,7 @@ struct MapGroup {
 struct MapGroups {
   std::size_t from = 0;          ///< the side (0 or 1) whose names the tensors have
   std::vector<MapGroup> groups;  ///< in the order of their first tensors
+  std::vector<TensorId> dropped;  ///< that the map leaves out
 };
 
 /// For each tensor the first rule with its name on its side counts; slots of one name form groups of their own. Tensors

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "tenplex/ptc/group_mapper.h"
+#include "tenplex/ptc/map_agreements.h"
 #include "tenplex/ptc/map_match.h"
 #include "tenplex/ptc/name_index.h"
+#include "tenplex/ptc/whole_model.h"
 
 namespace tenplex {
 namespace {
@@ -57,10 +59,14 @@ Result<MapResult> map_tensors(const NamingMap& map, std::span<const TensorInfo> 
     TENPLEX_TRY(mapper.add(group, &result.map));
     lines.resize(result.map.targets.size(), group.rule->line);
   }
+  TENPLEX_TRY(check_whole_model(map, matched));
   keep(tensors, kept, &result.map);
+  result.map.left_out = matched.dropped;
   lines.resize(result.map.targets.size(), 0);
   result.map.first.push_back(result.map.pieces.size());
   TENPLEX_TRY(check_names(map, result.map, lines, tensors));
+  TENPLEX_TRY(check_agreements(map, result.from, tensors, sizes));
+  TENPLEX_TRY(check_agreements(map, 1 - result.from, result.map.targets, sizes));
   TENPLEX_TRY(check_map(result.map, tensors));
   return result;
 }

@@ -257,6 +257,27 @@ TEST(MapTensors, KeepsSubByteElementsTogether) {
             "map 'm' line 4: tensor 'a' of float4_e2m1fn [2, 4] would be cut inside of a byte");
 }
 
+TEST(MapSizes, OfTheCallerDoNotTellOthersThatTheConfigGives) {
+  const NamingMap map = parse_naming_map(
+                            "sides: [a, b]\nsizes:\n  heads: n_head\n  groups: {config: n_kv, default: heads}\n"
+                            "  blocks: {default: heads}\n  kin: {config: n_kin, default: blocks}\ntensors: []\n",
+                            "m")
+                            .value();
+  const auto config_of = [](NamedSizes known) -> ConfigNumber {
+    return [known](std::string_view key) { return find_size(known, key); };
+  };
+  using Pair = std::pair<std::string, std::int64_t>;
+  EXPECT_THAT(map_sizes(map, {{"heads", 4}}, config_of({})).value(), ElementsAre(Pair("heads", 4), Pair("blocks", 4)));
+  EXPECT_THAT(map_sizes(map, {{"heads", 4}}, config_of({{"n_kv", 2}})).value(),
+              ElementsAre(Pair("heads", 4), Pair("groups", 2), Pair("blocks", 4)));
+  EXPECT_THAT(map_sizes(map, {{"heads", 4}}, config_of({{"n_head", 8}})).value(),
+              ElementsAre(Pair("heads", 4), Pair("blocks", 4)));
+  EXPECT_THAT(map_sizes(map, {{"heads", 4}}, config_of({{"n_head", 4}})).value(),
+              ElementsAre(Pair("heads", 4), Pair("groups", 4), Pair("blocks", 4), Pair("kin", 4)));
+  EXPECT_THAT(map_sizes(map, {}, config_of({{"n_head", 4}})).value(),
+              ElementsAre(Pair("heads", 4), Pair("groups", 4), Pair("blocks", 4), Pair("kin", 4)));
+}
+
 TEST(MapSizes, ComeFromTheCallerTheConfigAndTheDefault) {
   const NamingMap map = map_of(kGated);
   const auto config = [](std::string_view key) -> std::optional<std::int64_t> {

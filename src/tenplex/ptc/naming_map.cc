@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tenplex/ptc/dims.h"
+#include "tenplex/ptc/map_rule_checks.h"
 #include "tenplex/ptc/yaml_document.h"
 
 namespace tenplex {
@@ -16,6 +17,10 @@ namespace {
 
 constexpr std::size_t kMaxRules = 4096;
 constexpr std::size_t kMaxParts = 64;
+constexpr std::size_t kMaxAgreements = 64;
+
+/// Keys beside those of the sides.
+constexpr std::array<std::string_view, 6> kNoSides = {"dim", "widths", "drop", "partial", "dims", "times"};
 
 bool has(std::span<const std::string> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -27,7 +32,7 @@ class MapReader {
   explicit MapReader(std::string_view name) : yaml_("map '" + std::string(name) + "'") {}
 
   Result<MapRules> read(std::string_view text) {
-    constexpr std::array<std::string_view, 4> kSections = {"map", "sides", "sizes", "tensors"};
+    constexpr std::array<std::string_view, 5> kSections = {"map", "sides", "sizes", "tensors", "agree"};
     TENPLEX_ASSIGN_OR_RETURN(const YamlNode root, yaml_.parse(text));
     TENPLEX_TRY(yaml_.check_keys(root, "a map", kSections));
     if (const YamlNode* family = root.find("map")) {
@@ -47,6 +52,7 @@ class MapReader {
       TENPLEX_ASSIGN_OR_RETURN(MapRule rule, read_rule(item));
       rules_.tensors.push_back(std::move(rule));
     }
+    if (const YamlNode* agree = root.find("agree")) TENPLEX_TRY(read_agreements(*agree));
     return std::move(rules_);
   }
 
@@ -56,7 +62,7 @@ class MapReader {
       return yaml_.error(node, "'sides' must be a list of two names");
     for (std::size_t side = 0; side < 2; ++side) {
       TENPLEX_ASSIGN_OR_RETURN(rules_.sides[side], yaml_.word(node.items[side], "a side"));
-      if (rules_.sides[side] == "dim" || rules_.sides[side] == "widths")
+      if (std::find(kNoSides.begin(), kNoSides.end(), rules_.sides[side]) != kNoSides.end())
         return yaml_.error(node, fmt::format("a side cannot be called '{}'", rules_.sides[side]));
     }
     if (rules_.sides[0] == rules_.sides[1]) return yaml_.error(node, "the two sides have the same name");
@@ -85,31 +91,108 @@ class MapReader {
   }
 
   Result<MapRule> read_rule(const YamlNode& node) {
-    const std::array<std::string_view, 4> keys = {rules_.sides[0], rules_.sides[1], "dim", "widths"};
+    const std::array<std::string_view, 6> keys = {rules_.sides[0], rules_.sides[1], "dim", "widths", "drop", "partial"};
     TENPLEX_TRY(yaml_.check_keys(node, "a rule", keys));
+    if (const YamlNode* drop = node.find("drop")) {
+      TENPLEX_ASSIGN_OR_RETURN(const bool drops, yaml_.boolean(*drop, "'drop'"));
+      if (drops) return read_drop(node);
+    }
     MapRule rule;
     rule.line = node.line;
-    if (const YamlNode* dim = node.find("dim")) {
-      TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, yaml_.integer(*dim, "'dim'", 0, kMaxRank - 1));
-      rule.dim = static_cast<int>(value);
-    }
-    if (const YamlNode* widths = node.find("widths")) {
-      TENPLEX_TRY(yaml_.check_sequence(*widths, "'widths'"));
-      if (widths->items.empty() || widths->items.size() > kMaxParts)
-        return yaml_.error(*widths, fmt::format("'widths' must be 1 to {} numbers or sizes", kMaxParts));
-      for (const YamlNode& item : widths->items) {
-        TENPLEX_ASSIGN_OR_RETURN(Size width, read_size(item, "a width"));
-        rule.widths.push_back(std::move(width));
-      }
-    }
+    TENPLEX_TRY(read_widths(node, &rule));
     for (std::size_t side = 0; side < 2; ++side) {
       const YamlNode* found = node.find(rules_.sides[side]);
       if (found == nullptr) return yaml_.error(node, fmt::format("a rule needs '{}'", rules_.sides[side]));
       TENPLEX_ASSIGN_OR_RETURN(rule.sides[side], read_side(*found));
     }
-    TENPLEX_TRY(check_parts(rule));
-    TENPLEX_TRY(check_words(&rule));
+    if (const YamlNode* partial = node.find("partial")) {
+      TENPLEX_ASSIGN_OR_RETURN(rule.partial, read_words(*partial, "a word of the rule"));
+    }
+    TENPLEX_TRY(check_parts(yaml_, rule));
+    TENPLEX_TRY(check_words(yaml_, &rule));
+    for (const std::string& word : rule.partial)
+      if (!has(rule.words, word))
+        return yaml_.error(rule.line, fmt::format("'partial' names '{}', which is no word of the rule", word));
     return rule;
+  }
+
+  Result<void> read_widths(const YamlNode& node, MapRule* rule) {
+    if (const YamlNode* dim = node.find("dim")) {
+      TENPLEX_ASSIGN_OR_RETURN(rule->dim, read_dim(*dim, "'dim'"));
+    }
+    const YamlNode* widths = node.find("widths");
+    if (widths == nullptr) return {};
+    TENPLEX_TRY(yaml_.check_sequence(*widths, "'widths'"));
+    if (widths->items.empty() || widths->items.size() > kMaxParts)
+      return yaml_.error(*widths, fmt::format("'widths' must be 1 to {} numbers or sizes", kMaxParts));
+    for (const YamlNode& item : widths->items) {
+      TENPLEX_ASSIGN_OR_RETURN(Size width, read_size(item, "a width"));
+      rule->widths.push_back(std::move(width));
+    }
+    return {};
+  }
+
+  Result<int> read_dim(const YamlNode& node, std::string_view what) const {
+    TENPLEX_ASSIGN_OR_RETURN(const std::int64_t value, yaml_.integer(node, what, 0, kMaxRank - 1));
+    return static_cast<int>(value);
+  }
+
+  /// {hf: NAMES, drop: true}
+  Result<MapRule> read_drop(const YamlNode& node) {
+    MapRule rule;
+    rule.line = node.line;
+    rule.drop = true;
+    if (node.entries.size() != 2)
+      return yaml_.error(node, "a rule with 'drop: true' has the names of one side and no other keys");
+    for (std::size_t side = 0; side < 2; ++side) {
+      const YamlNode* found = node.find(rules_.sides[side]);
+      if (found == nullptr) continue;
+      if (found->kind == YamlNode::Kind::kMap) return yaml_.error(*found, "expected a name or a list of names");
+      rule.sides[side].line = found->line;
+      TENPLEX_ASSIGN_OR_RETURN(rule.sides[side].names, read_names(*found));
+      rule.words = rule.sides[side].names.front().words();
+      return rule;
+    }
+    return yaml_.error(node, fmt::format("a rule needs '{}' or '{}'", rules_.sides[0], rules_.sides[1]));
+  }
+
+  Result<void> read_agreements(const YamlNode& node) {
+    TENPLEX_TRY(yaml_.check_sequence(node, "'agree'"));
+    if (node.items.size() > kMaxAgreements)
+      return yaml_.error(node, fmt::format("more than {} pairs that agree", kMaxAgreements));
+    for (const YamlNode& item : node.items) {
+      TENPLEX_ASSIGN_OR_RETURN(MapAgreement agreement, read_agreement(item));
+      rules_.agreements.push_back(std::move(agreement));
+    }
+    return {};
+  }
+
+  /// {hf: [A, B], dims: [0, 1], times: heads}
+  Result<MapAgreement> read_agreement(const YamlNode& node) {
+    const std::array<std::string_view, 4> keys = {rules_.sides[0], rules_.sides[1], "dims", "times"};
+    TENPLEX_TRY(yaml_.check_keys(node, "a pair that agrees", keys));
+    MapAgreement made;
+    made.line = node.line;
+    const YamlNode* names = node.find(rules_.sides[0]);
+    if (names == nullptr) {
+      names = node.find(rules_.sides[1]);
+      made.side = 1;
+    }
+    const YamlNode* dims = node.find("dims");
+    if (names == nullptr || (made.side == 0 && node.find(rules_.sides[1]) != nullptr) || dims == nullptr)
+      return yaml_.error(node, "a pair that agrees needs the names of one side, and 'dims'");
+    TENPLEX_ASSIGN_OR_RETURN(made.names, read_names(*names));
+    if (made.names.size() != 2) return yaml_.error(*names, "expected two names");
+    TENPLEX_TRY(check_same_words(yaml_, made.names, names->line));
+    TENPLEX_TRY(yaml_.check_sequence(*dims, "'dims'"));
+    if (dims->items.size() != 2) return yaml_.error(*dims, "'dims' must be two dimensions");
+    for (std::size_t at = 0; at < 2; ++at) {
+      TENPLEX_ASSIGN_OR_RETURN(made.dims[at], read_dim(dims->items[at], "a dimension"));
+    }
+    if (const YamlNode* times = node.find("times")) {
+      TENPLEX_ASSIGN_OR_RETURN(made.times, read_size(*times, "'times'"));
+    }
+    return made;
   }
 
   Result<MapSide> read_side(const YamlNode& node) {
@@ -144,56 +227,13 @@ class MapReader {
       if (!pattern) return yaml_.error(item, pattern.error().message());
       if (!pattern->captures_only_numbers())
         return yaml_.error(item, fmt::format("name '{}' may hold numbers like {{layer}}, no text of any kind", text));
+      for (const NamePattern& other : names)
+        if (other.text() == text) return yaml_.error(item, fmt::format("'{}' occurs twice", text));
       names.push_back(*std::move(pattern));
     }
     if (names.empty() || names.size() > kMaxParts)
       return yaml_.error(node, fmt::format("expected 1 to {} names", kMaxParts));
     return names;
-  }
-
-  Result<void> check_parts(const MapRule& rule) const {
-    const Size one{1, {}};
-    const std::size_t parts = rule.parts();
-    for (const MapSide& side : rule.sides) {
-      if (side.names.size() != 1 && side.names.size() != parts)
-        return yaml_.error(side.line, fmt::format("{} names for {} parts", side.names.size(), parts));
-      if (side.names.size() != 1 && side.blocks != one)
-        return yaml_.error(side.line, "'blocks' is for one tensor that holds all parts");
-    }
-    const bool joined = parts > 1 && (rule.sides[0].names.size() == 1 || rule.sides[1].names.size() == 1);
-    if (joined && rule.widths.size() != parts)
-      return yaml_.error(rule.line, fmt::format("'widths' must have {} numbers or sizes, one per part", parts));
-    if (!joined && (!rule.widths.empty() || rule.sides[0].blocks != one || rule.sides[1].blocks != one))
-      return yaml_.error(rule.line, "'widths' and 'blocks' are for rules that join parts");
-    return {};
-  }
-
-  Result<void> check_words(MapRule* rule) const {
-    std::array<std::vector<std::string>, 2> words;
-    for (std::size_t index = 0; index < 2; ++index) {
-      const MapSide& side = rule->sides[index];
-      words[index] = side.names.front().words();
-      std::sort(words[index].begin(), words[index].end());
-      for (const NamePattern& name : side.names) {
-        auto others = name.words();
-        std::sort(others.begin(), others.end());
-        if (others != words[index])
-          return yaml_.error(side.line, fmt::format("'{}' and '{}' must have the same words in braces",
-                                                    side.names.front().text(), name.text()));
-      }
-      for (const std::string& word : side.stack) {
-        if (has(words[index], word))
-          return yaml_.error(side.line, fmt::format("'{}' is in the name and under 'stack'", word));
-      }
-      words[index].insert(words[index].end(), side.stack.begin(), side.stack.end());
-      std::sort(words[index].begin(), words[index].end());
-    }
-    if (words[0] != words[1])
-      return yaml_.error(rule->line,
-                         fmt::format("the sides must have the same words, in names or under 'stack': [{}] and [{}]",
-                                     fmt::join(words[0], ", "), fmt::join(words[1], ", ")));
-    rule->words = std::move(words[0]);
-    return {};
   }
 
   YamlReader yaml_;

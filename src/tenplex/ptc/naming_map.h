@@ -43,10 +43,22 @@ struct MapRule {
   int dim = 0;                     ///< along which the parts are joined, before a side transposes
   std::vector<Size> widths;        ///< of the parts, relative to each other; empty where nothing is joined
   std::vector<std::string> words;  ///< that names or stacks have; the same on both sides
+  std::vector<std::string> partial;  ///< words of which not every number must have this tensor
+  bool drop = false;                 ///< the tensors, which one side only names, are left out
   int line = 0;
 
   /// How many parts there are.
   std::size_t parts() const { return std::max(sides[0].names.size(), std::max(widths.size(), sides[1].names.size())); }
+};
+
+/// Two tensors of which a dimension of the first is as long as one of the second, times a number: what the sizes say of
+/// a joined tensor is held against what others say.
+struct MapAgreement {
+  std::size_t side = 0;            ///< whose names and shapes these are
+  std::vector<NamePattern> names;  ///< two, with the same words
+  std::array<int, 2> dims{};
+  Size times{1, {}};
+  int line = 0;
 };
 
 struct MapRules {
@@ -54,6 +66,7 @@ struct MapRules {
   std::array<std::string, 2> sides;
   std::vector<SizeRule> sizes;
   std::vector<MapRule> tensors;
+  std::vector<MapAgreement> agreements;
 };
 
 class NamingMap {

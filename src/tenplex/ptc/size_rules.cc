@@ -58,13 +58,37 @@ Result<SizeRule> read_size_rule(const YamlReader& yaml, const YamlNode::Entry& e
   return rule;
 }
 
-std::optional<std::int64_t> value_of(const SizeRule& rule, const NamedSizes& given, const ConfigNumber& config,
-                                     const NamedSizes& before) {
-  if (const auto value = find_size(given, rule.name)) return value;
+/// Sizes with a value. What only the caller says tells nothing of another size that the configuration should give.
+struct Resolved {
+  NamedSizes sizes;
+  std::vector<std::string_view> said_by_caller;
+
+  bool is_said_by_caller(std::string_view name) const {
+    return std::find(said_by_caller.begin(), said_by_caller.end(), name) != said_by_caller.end();
+  }
+};
+
+std::optional<std::int64_t> configured(const SizeRule& rule, const ConfigNumber& config) {
   for (const std::string& key : rule.config)
     if (const auto value = config(key)) return value;
-  if (!rule.otherwise) return std::nullopt;
-  return rule.otherwise->name.empty() ? rule.otherwise->value : find_size(before, rule.otherwise->name);
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> value_of(const SizeRule& rule, const NamedSizes& given, const ConfigNumber& config,
+                                     Resolved* before) {
+  const auto from_config = configured(rule, config);
+  if (const auto value = find_size(given, rule.name)) {
+    if (from_config != value) before->said_by_caller.push_back(rule.name);
+    return value;
+  }
+  if (from_config || !rule.otherwise) return from_config;
+  const Size& otherwise = *rule.otherwise;
+  if (otherwise.name.empty()) return otherwise.value;
+  if (before->is_said_by_caller(otherwise.name)) {
+    if (!rule.config.empty()) return std::nullopt;
+    before->said_by_caller.push_back(rule.name);
+  }
+  return find_size(before->sizes, otherwise.name);
 }
 
 }  // namespace
@@ -101,16 +125,16 @@ std::optional<std::int64_t> find_size(const NamedSizes& sizes, std::string_view 
 
 Result<NamedSizes> resolve_sizes(std::span<const SizeRule> rules, const NamedSizes& given, const ConfigNumber& config,
                                  std::int64_t least, const std::function<std::string(int line)>& where) {
-  NamedSizes sizes;
+  Resolved resolved;
   for (const SizeRule& rule : rules) {
-    const auto value = value_of(rule, given, config, sizes);
+    const auto value = value_of(rule, given, config, &resolved);
     if (!value) continue;
     if (*value < least)
       return invalid_argument(
           fmt::format("{}: size '{}' must be at least {}, found {}", where(rule.line), rule.name, least, *value));
-    sizes.emplace_back(rule.name, *value);
+    resolved.sizes.emplace_back(rule.name, *value);
   }
-  return sizes;
+  return std::move(resolved.sizes);
 }
 
 }  // namespace tenplex

@@ -135,6 +135,7 @@ Result<void> check_map(const TensorMap& map, std::span<const TensorInfo> sources
   }
   for (const auto& [kept, left_out] : map.equal)
     if (sources[left_out.index()].shape.empty()) used[left_out.index()].push_back(Box::whole({}));
+  for (const TensorId source : map.left_out) used[source.index()].push_back(Box::whole(sources[source.index()].shape));
   for (std::size_t source = 0; source < sources.size(); ++source)
     if (sources[source].shape.empty() && !used[source].empty()) used[source].resize(1);
   for (std::size_t source = 0; source < sources.size(); ++source)

@@ -50,6 +50,7 @@ struct TensorMap {
   std::vector<std::size_t> first;  ///< one more than targets
   /// Scalars (steps of an optimizer) of which the second is left out, because it must have the bytes of the first.
   std::vector<std::pair<TensorId, TensorId>> equal{};
+  std::vector<TensorId> left_out{};  ///< sources that are part of no target
 
   std::span<const MapPiece> pieces_of(std::size_t target) const {
     return std::span(pieces).subspan(first[target], first[target + 1] - first[target]);
@@ -65,7 +66,7 @@ std::optional<MapPiece> clip(const MapPiece& piece, const Box& source_box);
 bool tile(std::span<Box> boxes, const Box& region);
 
 /// Holds the map against the tensors it is made for: every element of every target comes from one element of a source,
-/// and every element of every source is used once; of scalars, which are slots, once or more often, or left out for an
+/// and every element of every source that is not left out is used once; of scalars, which are slots, once or more often, or left out for an
 /// equal one. Errors: internal, naming the tensor.
 Result<void> check_map(const TensorMap& map, std::span<const TensorInfo> sources);
 
