@@ -43,6 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto layout = tenplex::parse_layout(text, "fuzzed");
   if (!layout) return 0;
+  (void)layout->with_zero(1);
   const auto config = [](std::string_view key) -> std::optional<std::int64_t> {
     if (key == "n_layer") return 2;
     return std::nullopt;

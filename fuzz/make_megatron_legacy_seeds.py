@@ -7,6 +7,7 @@ They are small models in the structure of a legacy checkpoint, and each of them 
 
 import argparse
 import io
+import math
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -36,15 +37,16 @@ def pack(ranks: Ranks, iteration: bytes = b"7", folder: str = "iter_0000007") ->
 
 
 def shared(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
-    """Archives around seeds have storages of 64 bytes."""
-    return torch.zeros(shape, dtype=dtype)
+    """The beginning of a storage of 64 bytes, as archives around seeds have them."""
+    whole = torch.zeros(64 // dtype.itemsize, dtype=dtype)
+    return whole[: math.prod(shape)].reshape(shape)
 
 
 def optimizer(model: dict[str, Any], experts: bool = False) -> dict[str, Any]:
     names = [name for name, value in model.items() if isinstance(value, torch.Tensor)]
     kinds = [(1.0, False), (0.0, False)] + ([(1.0, True)] if experts else [])
     groups, masters, state, number = [], [], {}, 0
-    step = torch.tensor(7.0)
+    step = shared(dtype=torch.float32)
     moment = {(2, 2): shared(2, 2, dtype=torch.float32), (2,): shared(2, dtype=torch.float32)}
     for decay, of_experts in kinds:
         members = [

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/formats/other_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -82,7 +84,7 @@ Result<std::vector<std::string>> other_files(FileSystem& files, const std::strin
   while (!pending.empty()) {
     const std::string below = std::move(pending.back());
     pending.pop_back();
-    TENPLEX_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, files.list(folder + "/" + below));
+    TENPLEX_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, files.list(fmt::format("{}/{}", folder, below)));
     for (const FolderEntry& entry : entries) {
       std::string path = below + entry.name;
       if (entry.status.kind == FileKind::kFolder) {

@@ -83,7 +83,8 @@ StateGraph reachable_part(const StateGraph& graph) {
     order.push_back(id);
   };
   visit(graph.root);
-  for (std::size_t next = 0; next < order.size(); ++next) graph.for_each_edge(order[next], visit);
+  std::size_t next = 0;
+  while (next < order.size()) graph.for_each_edge(order[next++], visit);  // the list grows meanwhile
   StateGraph part;
   for (const NodeId id : order) copy_node(graph, id, numbers, &part);
   part.root = graph.root == kNoNode ? kNoNode : 0;
