@@ -534,7 +534,7 @@ def test_max_file_is_for_hugging_face_models_only(checkpoint: Path, tmp_path: Pa
 
 
 def test_a_million_devices_end_in_seconds(tmp_path: Path) -> None:
-    """Planned, or refused before the first file: one tensor of 32 elements."""
+    """Refused before the first file: one tensor of 32 elements."""
     save_file({"w": torch.ones(8, 4)}, tmp_path / "in.safetensors")
     million = 1 << 20
     limits = Limits(seconds=60)
@@ -544,7 +544,8 @@ def test_a_million_devices_end_in_seconds(tmp_path: Path) -> None:
         run = tenplex(*command, *to, exit_code=1, limits=limits)
         assert f"the target has {million} files" in run.err
         assert "ulimit -n" in run.err
-        tenplex("plan", tmp_path / "in.safetensors", *to, limits=limits)
+        run = tenplex("plan", tmp_path / "in.safetensors", *to, exit_code=1, limits=limits)
+        assert f"a plan is for at most 65536 devices, found {million}" in run.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.safetensors"]
 
 

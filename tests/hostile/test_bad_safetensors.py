@@ -303,7 +303,7 @@ def add_tensor(tensors: dict[str, torch.Tensor]) -> None:
 
 
 def add_dimension(tensors: dict[str, torch.Tensor]) -> None:
-    tensors["model.u"] = torch.ones(2, 1)
+    tensors["model.v"] = tensors["model.v"].reshape(2, 4, 1)
 
 
 def change_a_tie(tensors: dict[str, torch.Tensor]) -> None:

@@ -27,6 +27,8 @@
 namespace tenplex::cli {
 namespace {
 
+constexpr int kMostDevices = 1 << 16;  // more take minutes
+
 struct PlanCommandOptions {
   SourceOptions source;
   std::string model;  ///< instead of a source
@@ -163,6 +165,8 @@ Result<int> run_plan(const Context& context, const PlanCommandOptions& options) 
                                                                        : endpoints_of_model(context, options));
   const auto& [source, target, name] = ends;
   const int devices = std::max(source->device_count(), target.collection->device_count());
+  if (devices > kMostDevices)
+    return invalid_argument(fmt::format("a plan is for at most {} devices, found {}", kMostDevices, devices));
   TENPLEX_ASSIGN_OR_RETURN(const Topology topology, load_topology(context.files, options.topology, devices));
   TENPLEX_ASSIGN_OR_RETURN(const PlacementPolicy policy, parse_placement_policy(options.placement));
   TENPLEX_ASSIGN_OR_RETURN(const PlacementResult placed, choose_placement(*source, target, topology, policy));
