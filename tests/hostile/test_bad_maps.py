@@ -26,10 +26,10 @@ def without(*parts: str) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in MODEL.items() if not any(part in name for part in parts)}
 
 
-# Joined: 4 heads, 1 group, 2 rows per head.
+# Joined: 4 heads, 1 group, 4 rows per head.
 JOINED = {
-    "decoder.layers.0.self_attention.linear_qkv.weight": torch.arange(48.0).reshape(12, 4),
-    "decoder.layers.0.self_attention.linear_proj.weight": torch.ones(4, 8),
+    "decoder.layers.0.self_attention.linear_qkv.weight": torch.arange(96.0).reshape(24, 4),
+    "decoder.layers.0.self_attention.linear_proj.weight": torch.ones(4, 16),
 }
 
 MISFITS: dict[str, tuple[dict[str, torch.Tensor], tuple[str, ...], tuple[str, ...]]] = {
@@ -51,7 +51,7 @@ MISFITS: dict[str, tuple[dict[str, torch.Tensor], tuple[str, ...], tuple[str, ..
     "more groups than the model has": (
         JOINED,
         ("--sizes", "heads=4,groups=2"),
-        ("0.self_attn.q_proj.weight' of shape [6, 4]", "0.self_attn.o_proj.weight' of shape [4, 8]", "heads 4"),
+        ("0.self_attn.q_proj.weight' of shape [12, 4]", "0.self_attn.o_proj.weight' of shape [4, 16]", "heads 4"),
     ),
     "no sizes": (MODEL, (), ("'heads'", "--sizes", "num_attention_heads")),
     "a part is missing": (without("1.self_attn.k"), SIZES, ("layers.1.self_attn.k_proj.weight' is missing",)),
@@ -86,7 +86,10 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "no JSON": ("{", ("config.json", "no JSON object")),
     "a list": ("[]", ("config.json", "no JSON object")),
     "deep": ("[" * 1_000_000, ("config.json", "no JSON object")),
-    "text for a number": (json.dumps({"num_attention_heads": "4"}), ("'heads'", "no value")),
+    "text for a number": (
+        json.dumps({"num_attention_heads": "4"}),
+        ("'heads'", 'num_attention_heads "4"', "a whole number"),
+    ),
     "zero": (json.dumps({"num_attention_heads": 0}), ("'heads' must be at least 1",)),
     "beyond 64 bits": (json.dumps({"num_attention_heads": 2**64 - 1}), ("heads",)),
 }

@@ -179,8 +179,8 @@ void note_left_out(const CheckpointInfo& stored, const TensorMap& map, Checkpoin
   for (std::size_t at = 0; at < std::min(count, kNamed); ++at)
     names += fmt::format("{}'{}'", at == 0 ? "" : ", ", stored.tensors[map.left_out[at].index()].name);
   if (count > kNamed) names += fmt::format(" and {} more", count - kNamed);
-  info->problems.push_back(fmt::format("{} {} left out, as the map says: {}", count,
-                                       count == 1 ? "tensor is" : "tensors are", names));
+  info->problems.push_back(
+      fmt::format("{} {} left out, as the map says: {}", count, count == 1 ? "tensor is" : "tensors are", names));
 }
 
 }  // namespace

@@ -63,11 +63,11 @@ class Agreement {
     if (one && two && checked_mul(*two, *times_) == one) return {};
     std::vector<std::string> known;
     for (const auto& [name, value] : sizes_) known.push_back(fmt::format("{} {}", name, value));
-    return invalid_argument(fmt::format(
-        "{}: dimension {} of '{}' of shape {} must be as long as dimension {} of '{}' of shape {}{}{}",
-        map_.where(rule_.line), rule_.dims[0], first.name, to_string(first.shape), rule_.dims[1], second.name,
-        to_string(second.shape), times_ == 1 ? "" : fmt::format(" times {}", *times_),
-        known.empty() ? "" : fmt::format(" ({})", fmt::join(known, ", "))));
+    return invalid_argument(
+        fmt::format("{}: dimension {} of '{}' of shape {} must be as long as dimension {} of '{}' of shape {}{}{}",
+                    map_.where(rule_.line), rule_.dims[0], first.name, to_string(first.shape), rule_.dims[1],
+                    second.name, to_string(second.shape), times_ == 1 ? "" : fmt::format(" times {}", *times_),
+                    known.empty() ? "" : fmt::format(" ({})", fmt::join(known, ", "))));
   }
 
   const NamingMap& map_;

@@ -35,8 +35,8 @@ struct MapGroup {
 };
 
 struct MapGroups {
-  std::size_t from = 0;          ///< the side (0 or 1) whose names the tensors have
-  std::vector<MapGroup> groups;  ///< in the order of their first tensors
+  std::size_t from = 0;           ///< the side (0 or 1) whose names the tensors have
+  std::vector<MapGroup> groups;   ///< in the order of their first tensors
   std::vector<TensorId> dropped;  ///< that the map leaves out
 };
 

@@ -65,8 +65,8 @@ Result<void> check_words(const YamlReader& yaml, MapRule* rule) {
   }
   if (words[0] != words[1])
     return yaml.error(rule->line,
-                       fmt::format("the sides must have the same words, in names or under 'stack': [{}] and [{}]",
-                                   fmt::join(words[0], ", "), fmt::join(words[1], ", ")));
+                      fmt::format("the sides must have the same words, in names or under 'stack': [{}] and [{}]",
+                                  fmt::join(words[0], ", "), fmt::join(words[1], ", ")));
   rule->words = std::move(words[0]);
   return {};
 }

@@ -40,9 +40,9 @@ struct MapSide {
 
 struct MapRule {
   std::array<MapSide, 2> sides;
-  int dim = 0;                     ///< along which the parts are joined, before a side transposes
-  std::vector<Size> widths;        ///< of the parts, relative to each other; empty where nothing is joined
-  std::vector<std::string> words;  ///< that names or stacks have; the same on both sides
+  int dim = 0;                       ///< along which the parts are joined, before a side transposes
+  std::vector<Size> widths;          ///< of the parts, relative to each other; empty where nothing is joined
+  std::vector<std::string> words;    ///< that names or stacks have; the same on both sides
   std::vector<std::string> partial;  ///< words of which not every number must have this tensor
   bool drop = false;                 ///< the tensors, which one side only names, are left out
   int line = 0;

@@ -58,8 +58,8 @@ std::optional<std::int64_t> find_size(const NamedSizes& sizes, std::string_view 
 
 /// The sizes that have a value, in the order of `rules`: the one in `given`, else that of the configuration, else the
 /// default. A default that is the name of a size does not count where only `given` says what that one is and this one
-/// has keys of the configuration: who gives one of the two must give both. `given` may have other names too. `where` is what messages call a line. Errors: invalid_argument for a
-/// value below `least`.
+/// has keys of the configuration: who gives one of the two must give both. `given` may have other names too. `where` is
+/// what messages call a line. Errors: invalid_argument for a value below `least`.
 Result<NamedSizes> resolve_sizes(std::span<const SizeRule> rules, const NamedSizes& given, const ConfigNumber& config,
                                  std::int64_t least, const std::function<std::string(int line)>& where);
 

@@ -66,8 +66,8 @@ std::optional<MapPiece> clip(const MapPiece& piece, const Box& source_box);
 bool tile(std::span<Box> boxes, const Box& region);
 
 /// Holds the map against the tensors it is made for: every element of every target comes from one element of a source,
-/// and every element of every source that is not left out is used once; of scalars, which are slots, once or more often, or left out for an
-/// equal one. Errors: internal, naming the tensor.
+/// and every element of every source that is not left out is used once; of scalars, which are slots, once or more
+/// often, or left out for an equal one. Errors: internal, naming the tensor.
 Result<void> check_map(const TensorMap& map, std::span<const TensorInfo> sources);
 
 }  // namespace tenplex

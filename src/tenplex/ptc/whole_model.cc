@@ -115,8 +115,7 @@ class GridCheck {
       return family.rule->sides[from_].names.front().fill(family.rule->words, all);
     };
     return invalid_argument(fmt::format("{}: tensor '{}' is missing, '{}' is there: the map is for whole models",
-                                        map_.where(family.rule->line), name_of(values),
-                                        name_of(family.found.front())));
+                                        map_.where(family.rule->line), name_of(values), name_of(family.found.front())));
   }
 
   const NamingMap& map_;
