@@ -196,7 +196,7 @@ def test_bare_storage_has_no_place_in_a_dcp_folder(kind: str, tmp_path: Path) ->
 def test_what_torch_does_not_save_as_dcp_is_refused(tmp_path: Path) -> None:
     items = [torch.ones(2), torch.zeros(3)]
     with pytest.raises((CheckpointException, AttributeError)):
-        dcp.save(items, checkpoint_id=tmp_path / "dcp", no_dist=True)  # type: ignore[arg-type]
+        dcp.save(items, checkpoint_id=tmp_path / "dcp", no_dist=True)
     source = tmp_path / "in.pt"
     torch.save(items, source)
     assert_refused(source, tmp_path / "to", "the source is a list", target_format="dcp")
