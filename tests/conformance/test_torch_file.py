@@ -94,10 +94,13 @@ def test_torch_loads_dcp_of_every_dtype_and_view(tmp_path: Path, wrote_by: Calla
 
 
 THROUGH = ("torch", "safetensors", "safetensors folder", "dcp", "dcp of two")
+# A list at the top is no state dict: torch cannot save it as dcp either, and so it is refused.
+ODD_TREES = [
+    (tree, through) for tree in torch_file.odd_trees() for through in THROUGH if (tree, through[:3]) != ("list", "dcp")
+]
 
 
-@pytest.mark.parametrize("through", THROUGH)
-@pytest.mark.parametrize("tree", list(torch_file.odd_trees()))
+@pytest.mark.parametrize(("tree", "through"), ODD_TREES)
 def test_odd_trees_come_back_exactly(tree: str, through: str, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
     wrote_by("torch")
     source = torch_file.save(torch_file.odd_trees()[tree], tmp_path / "in.pt")

@@ -82,13 +82,14 @@ class ConfigReader final : public CheckpointReader {
 Result<std::string> with_dtype(std::string_view config, DType dtype) {
   TENPLEX_ASSIGN_OR_RETURN(const std::vector<std::string_view> names, DTypeNames(config).find());
   std::string out;
-  const char* next = config.data();
+  std::size_t next = 0;
   for (const std::string_view name : names) {
-    out.append(next, name.data());
+    const auto at = static_cast<std::size_t>(name.data() - config.data());
+    out += config.substr(next, at - next);
     out += to_string(dtype);
-    next = name.data() + name.size();
+    next = at + name.size();
   }
-  out.append(next, config.data() + config.size());
+  out += config.substr(next);
   return out;
 }
 
