@@ -16,46 +16,21 @@
 // decoder: src/tenplex/formats/dcp/stored_ties.cc
 // decoder: src/tenplex/formats/dcp/skeleton.cc
 // decoder: src/tenplex/formats/dcp/safetensors_payload.cc
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
+#include "checkpoint_use.h"
 #include "tenplex/base/check.h"
 #include "tenplex/formats/dcp/dcp_format.h"
 #include "tenplex/formats/dcp/side_file.h"
 #include "tenplex/formats/manifest/envelope.h"
 #include "tenplex/io/testing/memory_file_system.h"
-#include "tenplex/ptc/explicit_collection.h"
 
 namespace {
 
 using namespace tenplex;
 
-constexpr std::int64_t kMaxElements = 4096;
 constexpr std::int64_t kMaxPickle = 1 << 20;
-
-std::string take(std::string_view* rest, std::size_t count) {
-  count = std::min(count, rest->size());
-  std::string part(rest->substr(0, count));
-  rest->remove_prefix(count);
-  return part;
-}
-
-void read_chunks(const CheckpointReader& reader) {
-  for (std::size_t i = 0; i < reader.info().chunks.size(); ++i) {
-    const auto location = reader.locate(i);
-    if (!location) continue;
-    const Chunk chunk = reader.info().chunks[i];
-    const TensorInfo& tensor = reader.info().tensors[chunk.tensor.index()];
-    if (chunk.box.empty()) continue;
-    std::int64_t last = 0;
-    for (int dim = 0; dim < chunk.box.rank(); ++dim) last += (chunk.box.extent[dim] - 1) * location->strides[dim];
-    // All elements lie inside the file, as locate() promises.
-    const ByteSource& file = **reader.file(chunk.file);
-    const std::int64_t end = location->offset_bytes + (last + 1) * size_bytes(tensor.dtype);
-    TENPLEX_CHECK(location->offset_bytes >= 0 && end <= file.size());
-  }
-}
 
 void check_ties(const CheckpointInfo& info) {
   for (const auto& [alias, stored] : info.aliases) {
@@ -66,17 +41,12 @@ void check_ties(const CheckpointInfo& info) {
 }
 
 void write_again(const CheckpointInfo& info) {
-  ExplicitCollectionBuilder builder(info.tensors, 1, {});
-  for (std::size_t i = 0; i < info.tensors.size(); ++i) {
-    if (volume(info.tensors[i].shape) > kMaxElements) return;
-    if (!builder.add(DeviceId(0), TensorId(i), whole_tensor(info.tensors[i].shape))) return;
-  }
-  const auto target = std::move(builder).finish();
+  const auto target = whole_target(info);
   if (!target) return;
   const auto writer = make_dcp_writer();
   WriteRequest request;
   request.source = &info;
-  request.target = target->get();
+  request.target = target.get();
   request.layout = info.layout.value_or(LayoutNote());
   const auto plan = writer->prepare(request);
   if (!plan) return;
@@ -121,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.max_metadata_bytes = kMaxPickle;
   const auto reader = open_dcp(files, "/c", options);
   if (!reader) return 0;
-  read_chunks(**reader);
+  check_chunks(**reader);
   check_ties((*reader)->info());
   write_again((*reader)->info());
   return 0;

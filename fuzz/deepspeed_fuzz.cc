@@ -11,10 +11,10 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint_use.h"
 #include "file_tree.h"
 #include "tenplex/base/check.h"
 #include "tenplex/formats/deepspeed/deepspeed_format.h"
-#include "tenplex/ptc/explicit_collection.h"
 
 namespace {
 
@@ -22,20 +22,14 @@ using namespace tenplex;
 
 constexpr int kStorages = 24;
 constexpr std::size_t kMaxFiles = 32;
-constexpr std::int64_t kMaxElements = 4096;
 
 void write_again(const CheckpointInfo& info) {
-  ExplicitCollectionBuilder builder(info.tensors, 1, {});
-  for (std::size_t i = 0; i < info.tensors.size(); ++i) {
-    if (volume(info.tensors[i].shape) > kMaxElements) return;
-    if (!builder.add(DeviceId(0), TensorId(i), whole_tensor(info.tensors[i].shape))) return;
-  }
-  const auto target = std::move(builder).finish();
+  const auto target = whole_target(info);
   if (!target) return;
   const auto writer = make_deepspeed_writer();
   WriteRequest request;
   request.source = &info;
-  request.target = target->get();
+  request.target = target.get();
   const auto plan = writer->prepare(request);
   if (plan) TENPLEX_CHECK(writer->literal(-1, 0, {}).has_value());
 }

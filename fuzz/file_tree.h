@@ -10,8 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "tenplex/base/check.h"
-#include "tenplex/formats/checkpoint.h"
 #include "tenplex/io/path.h"
 #include "tenplex/io/testing/memory_file_system.h"
 #include "torch_archive.h"
@@ -37,22 +35,6 @@ inline bool take_file(std::string_view* rest, const std::string& root, int stora
   if (content.starts_with('\x80')) content = archive_around(std::move(content), "", storages);
   files->put_file(*path, std::move(content));
   return true;
-}
-
-/// Locates every chunk and checks that its elements lie inside the file, as locate() promises.
-inline void check_chunks(const CheckpointReader& reader) {
-  for (std::size_t i = 0; i < reader.info().chunks.size(); ++i) {
-    const Chunk chunk = reader.info().chunks[i];
-    const TensorInfo& tensor = reader.info().tensors[chunk.tensor.index()];
-    TENPLEX_CHECK(contains(Box::whole(tensor.shape), chunk.box));
-    const auto location = reader.locate(i);
-    if (!location || chunk.box.empty()) continue;
-    std::int64_t last = 0;
-    for (int dim = 0; dim < chunk.box.rank(); ++dim) last += (chunk.box.extent[dim] - 1) * location->strides[dim];
-    const ByteSource& file = **reader.file(chunk.file);
-    const std::int64_t end = location->offset_bytes + (last + 1) * size_bytes(tensor.dtype);
-    TENPLEX_CHECK(location->offset_bytes >= 0 && end <= file.size());
-  }
 }
 
 }  // namespace tenplex

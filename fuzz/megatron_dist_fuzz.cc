@@ -12,54 +12,33 @@
 // decoder: src/tenplex/formats/megatron/megatron_reader.cc
 // decoder: src/tenplex/formats/megatron/shard_name.cc
 // decoder: src/tenplex/formats/megatron/source_form.cc
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
 
+#include "checkpoint_use.h"
 #include "tenplex/base/check.h"
 #include "tenplex/formats/megatron/megatron_format.h"
 #include "tenplex/io/testing/memory_file_system.h"
-#include "tenplex/ptc/explicit_collection.h"
 
 namespace {
 
 using namespace tenplex;
 
-constexpr std::int64_t kMaxElements = 4096;
 constexpr std::int64_t kMaxPickle = 1 << 20;
-
-std::string take(std::string_view* rest, std::size_t count) {
-  count = std::min(count, rest->size());
-  std::string part(rest->substr(0, count));
-  rest->remove_prefix(count);
-  return part;
-}
 
 void put(MemoryFileSystem& files, const std::string& path, const std::string& content) {
   if (!content.empty()) files.put_file(path, content);
 }
 
-void read_chunks(const CheckpointReader& reader) {
-  for (std::size_t i = 0; i < reader.info().chunks.size(); ++i) {
-    const auto location = reader.locate(i);
-    if (location) TENPLEX_CHECK(location->offset_bytes >= 0);
-  }
-}
-
 // The form of the source stays, so metadata.json and integrity.json are decoded again from what was kept of them.
 void write_again(const CheckpointInfo& info) {
-  ExplicitCollectionBuilder builder(info.tensors, 1, {});
-  for (std::size_t i = 0; i < info.tensors.size(); ++i) {
-    if (volume(info.tensors[i].shape) > kMaxElements) return;
-    if (!builder.add(DeviceId(0), TensorId(i), whole_tensor(info.tensors[i].shape))) return;
-  }
-  const auto target = std::move(builder).finish();
+  const auto target = whole_target(info);
   if (!target) return;
   const auto writer = make_megatron_dist_writer();
   WriteRequest request;
   request.source = &info;
-  request.target = target->get();
+  request.target = target.get();
   const auto plan = writer->prepare(request);
   if (!plan) return;
   const auto manifest = writer->literal(-1, 0, {});
@@ -92,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!reader) return 0;
   Progress progress;
   static_cast<void>((*reader)->check_files(progress));
-  read_chunks(**reader);
+  check_chunks(**reader);
   write_again((*reader)->info());
   return 0;
 }

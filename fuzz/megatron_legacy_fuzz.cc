@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "checkpoint_use.h"
 #include "file_tree.h"
 #include "tenplex/formats/megatron_legacy/legacy_format.h"
 

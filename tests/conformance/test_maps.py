@@ -264,3 +264,33 @@ def test_padding_is_left_out_before_the_map_and_made_behind_it(hf_model: Callabl
     assert rows == [300, 300]
     tenplex("reshard", tmp_path / "2", tmp_path / "again", "--map", "hf-llama", "--format", "hf")
     assert_same_tensors(stored_tensors(source), stored_tensors(tmp_path / "again"))
+
+
+def rewritten(model: Path, folder: Path, change: Callable[[Tensors], Tensors]) -> Path:
+    """The model in one file beside its config.json, with other tensors."""
+    folder.mkdir()
+    save_file(change(stored_tensors(model)), folder / "model.safetensors")
+    (folder / "config.json").write_bytes((model / "config.json").read_bytes())
+    return folder / "model.safetensors"
+
+
+def test_buffers_that_are_computed_again_are_left_out_with_a_warning(
+    hf_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    model = hf_model("llama")
+    buffers = {f"model.layers.{layer}.self_attn.rotary_emb.inv_freq": torch.ones(3) for layer in (0, 1)}
+    source = rewritten(model, tmp_path / "old", lambda tensors: tensors | buffers)
+    run = tenplex("reshard", source, tmp_path / "out.safetensors", "--map", "hf-llama", "--verify")
+    assert "2 tensors are left out, as the map says: 'model.layers.0.self_attn.rotary_emb.inv_freq'" in run.err
+    assert_same_tensors(in_megatron("llama", stored_tensors(model)), load_file(tmp_path / "out.safetensors"))
+
+
+def test_gpt2_without_a_head_is_the_same_model(hf_model: Callable[[str], Path], tmp_path: Path) -> None:
+    model = hf_model("gpt2")
+    source = rewritten(
+        model,
+        tmp_path / "base",
+        lambda tensors: {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()},
+    )
+    tenplex("reshard", source, tmp_path / "out.safetensors", "--map", "hf-gpt2")
+    assert_same_tensors(in_megatron("gpt2", stored_tensors(model)), load_file(tmp_path / "out.safetensors"))

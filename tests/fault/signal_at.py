@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,7 +22,9 @@ COMMIT_CHANGES = 8
 
 @cache
 def _library() -> Path:
-    library = Path(tempfile.mkdtemp(prefix="signal_at.")) / "signal_at.so"
+    folder = tempfile.mkdtemp(prefix="signal_at.")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    library = Path(folder) / "signal_at.so"
     source = Path(__file__).with_suffix(".c")
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
     return library

@@ -53,6 +53,11 @@ MISFITS: dict[str, tuple[dict[str, torch.Tensor], tuple[str, ...], tuple[str, ..
         ("--sizes", "heads=4,groups=2"),
         ("0.self_attn.q_proj.weight' of shape [12, 4]", "0.self_attn.o_proj.weight' of shape [4, 16]", "heads 4"),
     ),
+    "a layer without o_proj": (
+        without("1.self_attn.o_proj"),
+        SIZES,
+        ("'model.layers.1.self_attn.o_proj.weight' is missing", "whole models"),
+    ),
     "no sizes": (MODEL, (), ("'heads'", "--sizes", "num_attention_heads")),
     "a part is missing": (without("1.self_attn.k"), SIZES, ("layers.1.self_attn.k_proj.weight' is missing",)),
     "a layer is missing": (
@@ -82,6 +87,42 @@ def test_model_that_does_not_fit_is_refused(what: str, tmp_path: Path) -> None:
     assert_refused(tmp_path / "in.safetensors", tmp_path / "to", *mentions, options=("--map", "hf-llama", *sizes))
 
 
+EXPERTS = """sides: [a, b]
+tensors:
+  - {a: '{layer}.norm', b: 'x.{layer}.norm'}
+  - {a: '{layer}.{expert}.w', b: 'x.{layer}.{expert}'PARTIAL}
+"""
+
+
+@pytest.mark.parametrize(
+    ("partial", "experts", "missing"),
+    [
+        ("", ["0.0", "0.1", "1.0", "1.1", "2.0"], "2.1.w"),
+        ("", ["0.0", "0.1", "2.0", "2.1"], "1.0.w"),
+        (", partial: layer", ["0.0", "0.1", "2.0"], "2.1.w"),
+        (", partial: layer", ["0.0", "0.1", "2.0", "2.1"], None),
+        (", partial: [layer, expert]", ["0.0", "0.1", "2.0"], None),
+    ],
+)
+def test_layers_have_all_experts_unless_they_may_lack_them(
+    partial: str, experts: list[str], missing: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "experts.yaml").write_text(EXPERTS.replace("PARTIAL", partial))
+    names = [f"{layer}.norm" for layer in range(3)] + [f"{expert}.w" for expert in experts]
+    save_file({name: torch.ones(2) for name in names}, tmp_path / "in.safetensors")
+    options = ("--map", tmp_path / "experts.yaml")
+    if missing:
+        assert_refused(tmp_path / "in.safetensors", tmp_path / "to", f"'{missing}' is missing", options=options)
+    else:
+        run_within_limits("inspect", tmp_path / "in.safetensors", *options, exit_code=0)
+
+
+def test_one_name_twice_in_a_list_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "twice.yaml").write_text("sides: [a, b]\ntensors: [{a: [x, x], b: y, widths: [1, 1]}]\n")
+    run = run_within_limits("maps", "check", tmp_path / "twice.yaml", exit_code=1)
+    assert "'x' occurs twice" in run.err
+
+
 CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "no JSON": ("{", ("config.json", "no JSON object")),
     "a list": ("[]", ("config.json", "no JSON object")),
@@ -90,6 +131,11 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
         json.dumps({"num_attention_heads": "4"}),
         ("'heads'", 'num_attention_heads "4"', "a whole number"),
     ),
+    "a fraction": ('{"num_attention_heads": 4.0}', ("num_attention_heads 4.0", "a whole number")),
+    "true": ('{"num_attention_heads": true}', ("num_attention_heads true", "a whole number")),
+    "a list of one": ('{"num_attention_heads": [4]}', ("num_attention_heads [4]", "a whole number")),
+    "null": ('{"num_attention_heads": null}', ("'heads'", "no value")),
+    "groups as text": ('{"num_attention_heads": 4, "num_key_value_heads": "2"}', ('num_key_value_heads "2"',)),
     "zero": (json.dumps({"num_attention_heads": 0}), ("'heads' must be at least 1",)),
     "beyond 64 bits": (json.dumps({"num_attention_heads": 2**64 - 1}), ("heads",)),
 }

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
+from makers import megatron_legacy
 from program import tenplex
 from refusal import assert_refused
 
@@ -131,6 +133,24 @@ def test_groups_that_do_not_say_their_kind(dense: Path, tmp_path: Path) -> None:
 def test_distributed_optimizer(dense: Path, tmp_path: Path) -> None:
     (file_of(dense, "mp_rank_00_000").parent / "distrib_optim.pt").write_bytes(b"PK\3\4")
     refuse(dense, tmp_path, "distrib_optim.pt", "--only model")
+
+
+def test_the_model_alone_is_read_where_its_optimizer_cannot_be(
+    dense: Path, megatron_legacy_case: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (file_of(dense, "mp_rank_00_000").parent / "distrib_optim.pt").write_bytes(b"PK\3\4")
+    tenplex("reshard", dense, tmp_path / "model.pt", "--only", "model", "--verify")
+    tree = torch.load(tmp_path / "model.pt", weights_only=False)
+    assert "optimizer" not in tree["common"]
+    tenplex("reshard", dense, tmp_path / "tensors.safetensors", "--only", "model,tensors", "--format", "safetensors")
+    expected = {
+        name: tensor
+        for name, tensor in megatron_legacy.expected_tensors("dense", megatron_legacy_case("dense").parent).items()
+        if not name.startswith("optimizer.")
+    }
+    found = load_file(tmp_path / "tensors.safetensors")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
 
 
 def test_steps_that_differ(dense: Path, tmp_path: Path) -> None:

@@ -51,7 +51,8 @@ struct CheckpointInfo {
   ChunkTable chunks;
   std::vector<std::string> files;  ///< relative to the folder, or the file's own name
   int device_count = 1;
-  StateGraph state;  ///< root = kNoNode where there are only tensors
+  StateGraph state;         ///< root = kNoNode where there are only tensors
+  bool has_common = false;  ///< the tree's entry "common" is all that the format does not cut, tensors in it too
   /// Without a tree, which says it itself: tensors that are an earlier one under another name, stored once.
   std::vector<std::pair<TensorId, TensorId>> aliases;
   std::vector<ExtraFile> extra_files;

@@ -214,6 +214,7 @@ Result<std::unique_ptr<CheckpointReader>> CheckpointJoiner::finish(NodeId root, 
   info_.format = std::move(info.format);
   info_.detail = std::move(info.detail);
   info_.device_count = info.device_count;
+  info_.has_common = info.has_common;
   for (std::string& problem : info.problems) info_.problems.push_back(std::move(problem));
   TENPLEX_ASSIGN_OR_RETURN(auto names, tensor_names(info_.state));
   for (auto& [node, name] : names) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tenplex/formats/derived_reader.h"
+#include "tenplex/formats/state/lookup.h"
 #include "tenplex/formats/state/plain_tree.h"
 #include "tenplex/formats/state/state_part.h"
 
@@ -31,18 +32,17 @@ std::vector<bool> named_tensors(const CheckpointInfo& info, const Selection& sel
 }
 
 /// Takes entries out of the tree.
-void reduce(const Selection& selection, bool is_megatron, StateGraph* graph) {
+void reduce(const Selection& selection, bool has_common, StateGraph* graph) {
   const bool optimizer = selection.part == Selection::Part::kOptimizer;
   if (selection.part != Selection::Part::kAll) {
-    const NodeId common = find_entry(*graph, graph->root, kCommon);
+    const NodeId common = find_item(*graph, graph->root, kCommon);
     if (common != kNoNode)
       keep_entries(graph, common, [&](std::string_view key) { return (key == kOptimizer) == optimizer; });
     keep_entries(graph, graph->root,
                  [&](std::string_view key) { return key == kCommon || is_optimizer(key) == optimizer; });
   }
   if (!selection.tensors_only) return;
-  // What Megatron-Core does not cut is in `common`, tensors too.
-  if (is_megatron) keep_entries(graph, graph->root, [](std::string_view key) { return key != kCommon; });
+  if (has_common) keep_entries(graph, graph->root, [](std::string_view key) { return key != kCommon; });
   keep_tensors(graph);
 }
 
@@ -87,7 +87,7 @@ Result<std::unique_ptr<CheckpointReader>> select(std::unique_ptr<CheckpointReade
   if (stored.state.root == kNoNode) {
     kept = named_tensors(stored, selection);
   } else {
-    reduce(selection, stored.format == "megatron-dist", &info.state);
+    reduce(selection, stored.has_common, &info.state);
     info.state = reachable_part(info.state);
     kept = tensors_in(info.state, stored.tensors.size());
   }

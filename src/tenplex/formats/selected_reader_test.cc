@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tenplex/formats/state/flatten.h"
-#include "tenplex/formats/state/state_part.h"
+#include "tenplex/formats/state/lookup.h"
 
 namespace tenplex {
 namespace {
@@ -30,7 +30,7 @@ class Stored final : public CheckpointReader {
 std::unique_ptr<Stored> stored(bool with_tree) {
   auto reader = std::make_unique<Stored>();
   CheckpointInfo& info = reader->info_;
-  info.format = "megatron-dist";
+  info.has_common = true;
   info.tensors = {{"optimizer.state.m.w", DType::kFloat32, {4}}, {"w", DType::kBFloat16, {4}}};
   for (std::size_t t = 0; t < 2; ++t) info.chunks.add({TensorId(t), DeviceId(0), 0, 0, Box::whole({4})});
   if (!with_tree) return reader;
@@ -71,7 +71,7 @@ TEST(Select, LeavesTheOptimizerOutOfTheModel) {
   ASSERT_EQ(info.chunks.size(), 1U);
   EXPECT_EQ(info.chunks[0].tensor, TensorId(0));
   EXPECT_EQ((*part)->locate(0)->offset_bytes, 100);
-  EXPECT_EQ(info.state.view(find_entry(info.state, info.state.root, "w")).tensor, TensorId(0));
+  EXPECT_EQ(info.state.view(find_item(info.state, info.state.root, "w")).tensor, TensorId(0));
 }
 
 TEST(Select, LeavesTheModelOutOfTheOptimizer) {

@@ -172,6 +172,7 @@ Result<void> DcpReader::load() {
   if (!catalog) return std::move(catalog).error();
   tables->forget_chunks();
   info_.format = dialect_.format;
+  info_.has_common = !dialect_.common_key.empty();
   info_.detail = fmt::format("{}{}{}, {}", dialect_.title, tables->version.empty() ? "" : " ", tables->version,
                              counted(catalog->files.size(), "data file"));
   info_.device_count = std::max(side_.device_count, catalog->device_count);

@@ -51,6 +51,7 @@ class UniversalReader {
     if (!notes_.empty()) tree.add_common("parameters", joiner_.state().add_dict(std::move(notes_)));
     CheckpointInfo info;
     info.format = "deepspeed";
+    info.has_common = true;
     note_others(tag_, &info.problems);
     info.detail =
         fmt::format("DeepSpeed universal checkpoint, {}", counted(tree.groups().parameters().size(), "parameter"));

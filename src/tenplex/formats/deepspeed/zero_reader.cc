@@ -51,6 +51,7 @@ class ZeroReader {
     }
     CheckpointInfo info;
     info.format = "deepspeed";
+    info.has_common = true;
     note_others(tag_, &info.problems);
     info.detail = fmt::format("DeepSpeed {}, {}", stage_text(),
                               counted(std::max<std::size_t>(ranks_.size(), 1), "data parallel rank"));

@@ -6,10 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
 
-#include "tenplex/formats/state/state_part.h"
+#include "tenplex/formats/state/state_numbers.h"
 
 namespace tenplex::megatron {
 namespace {
@@ -30,18 +29,6 @@ std::int64_t size_of(const LayoutNote& target, std::string_view axis) {
   const auto found =
       std::find_if(target.mesh.begin(), target.mesh.end(), [axis](const auto& entry) { return entry.first == axis; });
   return found == target.mesh.end() ? 1 : found->second;
-}
-
-/// A number among the arguments of the run that saved the checkpoint.
-std::optional<std::int64_t> argument(const StateGraph& graph, std::string_view name) {
-  if (graph.root == kNoNode) return std::nullopt;
-  const NodeId common = find_entry(graph, graph.root, "common");
-  const NodeId args = common == kNoNode ? kNoNode : find_entry(graph, common, "args");
-  if (args == kNoNode || graph[args].kind != NodeKind::kObject) return std::nullopt;
-  const NodeId fields = graph.object(args).state;
-  const NodeId value = fields == kNoNode ? kNoNode : find_entry(graph, fields, name);
-  if (value == kNoNode || graph[value].kind != NodeKind::kInt) return std::nullopt;
-  return graph[value].integer;
 }
 
 Error refused(std::string_view what) {
@@ -65,7 +52,8 @@ Result<void> check_buckets(const CheckpointInfo& source, const LayoutNote& targe
   if (groups.empty()) return {};
   bool is_known = false;
   for (const Axis& axis : kAxes) {
-    const auto before = argument(source.state, axis.argument);
+    const std::array<std::string_view, 3> place = {"common", "args", axis.argument};
+    const auto before = number_at(source.state, place);
     const std::int64_t after = size_of(target, axis.name);
     is_known = is_known || before;
     if (before && *before != after)

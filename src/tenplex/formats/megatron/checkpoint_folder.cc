@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
+#include "tenplex/base/decimal.h"
 #include "tenplex/formats/megatron/backend_file.h"
 #include "tenplex/formats/megatron/common_state.h"
 
@@ -39,12 +39,11 @@ Result<std::string> find_checkpoint_folder(FileSystem& files, const std::string&
   TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_string(*source, 0, source->size()));
   const std::string_view word = trimmed(text);
   if (word == "release") return fmt::format("{}/release", path);
-  std::uint64_t iteration = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), iteration);
-  if (word.empty() || error != std::errc{} || end != word.data() + word.size())
+  const auto iteration = decimal_of(word);
+  if (!iteration)
     return corrupt(
         fmt::format("'{}': expected the number of an iteration or 'release', found '{}'", kLatestName, word));
-  return fmt::format("{}/iter_{:07}", path, iteration);
+  return fmt::format("{}/iter_{:07}", path, *iteration);
 }
 
 bool is_torch_dist(FileSystem& files, const std::string& folder) {

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "tenplex/base/decimal.h"
 
 namespace tenplex::megatron_legacy {
 namespace {
@@ -21,9 +23,8 @@ constexpr std::array<std::string_view, 5> kExpertMarks = {
 std::optional<std::int64_t> take_number(std::string_view* text) {
   const std::size_t end = std::min(text->find('.'), text->size());
   if (end == 0 || end > kMaxDigits) return std::nullopt;
-  std::int64_t value = 0;
-  const auto [stop, error] = std::from_chars(text->data(), text->data() + end, value);
-  if (error != std::errc() || stop != text->data() + end || (*text)[0] == '-') return std::nullopt;
+  const auto value = decimal_of(text->substr(0, end));
+  if (!value) return std::nullopt;
   text->remove_prefix(end);
   return value;
 }

@@ -71,7 +71,6 @@ class LegacyReader {
     const auto stages = argument(stored(ranks_[0]), "pipeline_model_parallel_size");
     const bool has_two_numbers = parse_rank_folder(folders_.ranks[0].name).size() == 2;
     if (!has_two_numbers || !experts || *experts == 1 || stages.value_or(1) != 1) return {};
-    std::vector<CheckpointJoiner::Part> parts;
     std::map<std::string, CheckpointJoiner::Part> part_of;
     for (const RankFile& rank : ranks_) part_of[rank.rank->name] = rank.file;
     TENPLEX_ASSIGN_OR_RETURN(folders_, list_rank_folders(files_, folder_, SecondNumber::kExpert));
@@ -289,6 +288,7 @@ class LegacyReader {
     info.format = "megatron";
     info.detail = fmt::format("Megatron-LM, {}", counted(ranks_.size(), "model parallel rank"));
     info.device_count = static_cast<int>(ranks_.size());
+    info.has_common = true;
     info.problems = std::move(problems_);
     return joiner_.finish(joiner_.state().add_dict(std::move(top)), std::move(info));
   }
@@ -340,19 +340,21 @@ class LegacyReader {
 
   // What other ranks have beside their part of the model, if it is not what the first one has.
   void note_differences() {
+    const StateGraph& first = graph(ranks_[0]);
     std::set<std::string, std::less<>> different;
-    for (const RankFile& rank : ranks_) {
-      const auto items = mapping_items(graph(rank), graph(rank).root);
+    for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
+      const StateGraph& other = graph(ranks_[rank]);
+      const auto items = mapping_items(other, other.root);
       for (std::size_t at = 0; at + 1 < items->size(); at += 2) {
-        const std::string_view key = text_of(graph(rank), (*items)[at]).value_or("");
+        const std::string_view key = text_of(other, (*items)[at]).value_or("");
         if (key.starts_with("model") || key == "optimizer" || key == "rng_state" || key == "args") continue;
-        const NodeId first = find_item(graph(ranks_[0]), graph(ranks_[0]).root, key);
-        if (first == kNoNode || !equal_objects(graph(ranks_[0]), first, graph(rank), (*items)[at + 1]))
-          different.emplace(key);
+        const NodeId same = find_item(first, first.root, key);
+        if (same == kNoNode || !equal_objects(first, same, other, (*items)[at + 1])) different.emplace(key);
       }
     }
     for (const std::string& key : different)
-      problems_.push_back(fmt::format("'{}' differs between ranks; that of '{}' is kept", key, ranks_[0].rank->name));
+      problems_.push_back(fmt::format("'{}' of '{}' is kept; other ranks have another one, or one with tensors", key,
+                                      ranks_[0].rank->name));
   }
 
   struct NamedNode {

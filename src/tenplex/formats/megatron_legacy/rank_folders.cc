@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <tuple>
 
+#include "tenplex/base/decimal.h"
 #include "tenplex/formats/megatron/checkpoint_folder.h"
 
 namespace tenplex::megatron_legacy {
@@ -16,13 +16,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "mp_rank_";
 constexpr std::size_t kMaxDigits = 6;
-
-std::optional<std::int64_t> decimal(std::string_view digits) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || digits[0] == '-' || error != std::errc() || end != digits.data() + digits.size()) return {};
-  return value;
-}
 
 bool has_rank_folders(FileSystem& files, const std::string& folder) {
   const auto entries = files.list(folder);
@@ -50,7 +43,7 @@ std::vector<std::int64_t> parse_rank_folder(std::string_view name) {
   std::vector<std::int64_t> numbers;
   for (std::string_view rest = name.substr(kPrefix.size());;) {
     const std::size_t end = std::min(rest.find('_'), rest.size());
-    const auto number = end < 2 || end > kMaxDigits ? std::nullopt : decimal(rest.substr(0, end));
+    const auto number = end < 2 || end > kMaxDigits ? std::nullopt : decimal_of(rest.substr(0, end));
     if (!number || numbers.size() == 3) return {};
     numbers.push_back(*number);
     if (end == rest.size()) return numbers;

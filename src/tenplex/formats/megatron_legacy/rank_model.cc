@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
 #include "tenplex/formats/state/lookup.h"
+#include "tenplex/formats/state/state_numbers.h"
 
 namespace tenplex::megatron_legacy {
 namespace {
@@ -63,13 +65,8 @@ Result<RankModel> read_rank_model(const CheckpointInfo& file) {
 }
 
 std::optional<std::int64_t> argument(const CheckpointInfo& file, std::string_view name) {
-  const StateGraph& graph = file.state;
-  const NodeId args = find_item(graph, graph.root, "args");
-  if (args == kNoNode) return std::nullopt;
-  const NodeId value = find_item(graph, graph[args].kind == NodeKind::kObject ? graph.object(args).state : args, name);
-  if (value == kNoNode) return std::nullopt;
-  if (graph[value].kind == NodeKind::kBool) return graph[value].boolean ? 1 : 0;
-  return integer_of(graph, value);
+  const std::array<std::string_view, 2> place = {"args", name};
+  return number_at(file.state, place);
 }
 
 }  // namespace tenplex::megatron_legacy

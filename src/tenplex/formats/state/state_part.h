@@ -17,9 +17,6 @@
 
 namespace tenplex {
 
-/// The value of a text key of a dict, or kNoNode. Requires: dict != kNoNode.
-NodeId find_entry(const StateGraph& graph, NodeId dict, std::string_view key);
-
 /// Drops the entries of a dict whose key is text that `keeps` is false for, and those whose key is no text. Nothing
 /// happens to other nodes.
 void keep_entries(StateGraph* graph, NodeId dict, const std::function<bool(std::string_view key)>& keeps);
