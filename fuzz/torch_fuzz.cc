@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 
+#include "checkpoint_use.h"
 #include "tenplex/base/check.h"
 #include "tenplex/formats/torch/torch_format.h"
 #include "tenplex/formats/torch/torch_side.h"
@@ -29,15 +30,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto& info = (*reader)->info();
   if (const std::string side = tenplex::encode_torch_side(info.metadata); !side.empty())
     TENPLEX_CHECK(tenplex::decode_torch_side(side).has_value());
-  const auto file = (*reader)->file(0);
-  for (std::size_t chunk = 0; chunk < info.chunks.size(); ++chunk) {
-    const auto location = (*reader)->locate(chunk);
-    const auto& tensor = info.tensors[chunk];
-    if (!location || tenplex::volume(tensor.shape) == 0) continue;
-    std::int64_t last = location->offset_bytes;
-    for (int dim = 0; dim < tensor.shape.rank(); ++dim)
-      last += (tensor.shape[dim] - 1) * location->strides[dim] * tenplex::size_bytes(tensor.dtype);
-    TENPLEX_CHECK(tenplex::read_string(**file, last, tenplex::size_bytes(tensor.dtype)).has_value());
-  }
+  tenplex::check_chunks(**reader);
   return 0;
 }

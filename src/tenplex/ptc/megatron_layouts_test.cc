@@ -31,8 +31,9 @@ Made make(const char* name, const MeshSizes& mesh, std::vector<TensorInfo> tenso
   return RuleCollection::make(layout, mesh, std::move(tensors), std::move(objects));
 }
 
-/// The boxes that a device holds of a tensor, in local order; "-" if none.
-std::string on(const Made& made, std::string_view tensor, int device) {
+/// What a device holds of a tensor, as `text_of` says it; "-" if nothing.
+template <typename TextOf>
+std::string held(const Made& made, std::string_view tensor, int device, TextOf text_of) {
   if (!made) return made.error().to_string();
   std::vector<std::int64_t> shards;
   const TensorId id = *(*made)->find(tensor);
@@ -40,20 +41,20 @@ std::string on(const Made& made, std::string_view tensor, int device) {
   if (shards.empty()) return "-";
   SubTensor shard;
   (*made)->shard(id, shards.front(), &shard);
-  std::string text;
-  for (const Piece& piece : shard.pieces) text += to_string(piece.box);
-  return text;
+  return text_of(shard);
+}
+
+/// The boxes, in local order.
+std::string on(const Made& made, std::string_view tensor, int device) {
+  return held(made, tensor, device, [](const SubTensor& shard) {
+    std::string text;
+    for (const Piece& piece : shard.pieces) text += to_string(piece.box);
+    return text;
+  });
 }
 
 std::string local(const Made& made, std::string_view tensor, int device) {
-  if (!made) return made.error().to_string();
-  std::vector<std::int64_t> shards;
-  const TensorId id = *(*made)->find(tensor);
-  (*made)->shards_of_device(id, DeviceId(device), &shards);
-  if (shards.empty()) return "-";
-  SubTensor shard;
-  (*made)->shard(id, shards.front(), &shard);
-  return to_string(shard);
+  return held(made, tensor, device, [](const SubTensor& shard) { return to_string(shard); });
 }
 
 const std::string kLayer = "decoder.layers.1.";
