@@ -16,6 +16,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   # False alarms on std::string and std::variant: GCC bugs 105651, 105562 and 104475.
   target_compile_options(tenplex_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized -Wno-free-nonheap-object)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_UNITY_BUILD)
+  # In a unity build every source is an included file, where GCC takes an anonymous namespace for a mistake.
+  target_compile_options(tenplex_options INTERFACE -Wno-subobject-linkage)
+endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_options(tenplex_options INTERFACE -Wthread-safety)
 endif()

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is a folder with a tag's folder (file_tree.h). It is opened, every chunk is located; what can be read is
-// laid out for writing as a universal checkpoint. decoder: src/tenplex/formats/deepspeed/rank_files.cc decoder:
-// src/tenplex/formats/deepspeed/parameter_groups.cc decoder: src/tenplex/formats/deepspeed/optimizer_file.cc decoder:
-// src/tenplex/formats/deepspeed/flat_places.cc decoder: src/tenplex/formats/deepspeed/model_tree.cc decoder:
-// src/tenplex/formats/deepspeed/zero_reader.cc decoder: src/tenplex/formats/deepspeed/universal_reader.cc decoder:
-// src/tenplex/formats/joined_reader.cc
+// laid out for writing as a universal checkpoint.
+// decoder: src/tenplex/formats/deepspeed/rank_files.cc
+// decoder: src/tenplex/formats/deepspeed/parameter_groups.cc
+// decoder: src/tenplex/formats/deepspeed/optimizer_file.cc
+// decoder: src/tenplex/formats/deepspeed/flat_places.cc
+// decoder: src/tenplex/formats/deepspeed/model_tree.cc
+// decoder: src/tenplex/formats/deepspeed/zero_reader.cc
+// decoder: src/tenplex/formats/deepspeed/universal_reader.cc
+// decoder: src/tenplex/formats/joined_reader.cc
 #include <cstdint>
 #include <string>
 #include <string_view>

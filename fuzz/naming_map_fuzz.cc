@@ -11,6 +11,8 @@
 // decoder: src/tenplex/ptc/group_mapper.cc
 // decoder: src/tenplex/ptc/group_pieces.cc
 // decoder: src/tenplex/ptc/part_join.cc
+// decoder: src/tenplex/ptc/map_agreements.cc
+// decoder: src/tenplex/ptc/map_rule_checks.cc
 #include <cstdint>
 #include <string_view>
 #include <vector>

@@ -45,7 +45,7 @@ Cut cut_of(std::span<const Box> boxes) {
   return cut;
 }
 
-std::string to_string(const Cut& cut) {
+std::string cut_text(const Cut& cut) {
   std::string text;
   if (cut.boxes == 0) return "empty";
   if (!cut.grid) text = fmt::format("{} boxes", cut.boxes);

@@ -26,6 +26,6 @@ struct Cut {
 /// `boxes` may hold equal boxes (copies); its order does not matter. Cost: O(n log n).
 Cut cut_of(std::span<const Box> boxes);
 
-std::string to_string(const Cut& cut);
+std::string cut_text(const Cut& cut);
 
 }  // namespace tenplex::cli

@@ -7,7 +7,7 @@
 namespace tenplex::cli {
 namespace {
 
-std::string describe(const std::vector<Box>& boxes) { return to_string(cut_of(boxes)); }
+std::string describe(const std::vector<Box>& boxes) { return cut_text(cut_of(boxes)); }
 
 TEST(Cut, NamesAWholeTensorAndItsCopies) {
   const Box whole{{0, 0}, {4, 4}};

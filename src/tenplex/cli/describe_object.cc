@@ -22,7 +22,7 @@ std::string_view shortened(std::string_view text) {
 }
 
 /// Text in printable_name() with quotes escaped too, cut to kLongestText.
-std::string quoted(std::string_view text) {
+std::string quoted_start(std::string_view text) {
   std::string shown = "'";
   for (const char character : printable_name(shortened(text))) {
     if (character == '\'') shown += '\\';
@@ -54,7 +54,7 @@ std::string describe_object(const StateGraph& graph, NodeId node) {
     case NodeKind::kFloat:
       return fmt::format("{}", shown.real);
     case NodeKind::kString:
-      return quoted(shown.text);
+      return quoted_start(shown.text);
     case NodeKind::kBytes:
     case NodeKind::kByteArray:
       return fmt::format("{} bytes", shown.text.size());

@@ -108,7 +108,7 @@ std::string text_of(const CheckpointInfo& info, const Summary& summary, const In
     const TensorInfo& tensor = info.tensors[i];
     text +=
         fmt::format("{:<{}}  {:<14} {:<22} {:>10}  {}\n", printable_name(tensor.name), width, to_string(tensor.dtype),
-                    to_string(tensor.shape), format_bytes(size_bytes(tensor)), to_string(summary.cuts[i]));
+                    to_string(tensor.shape), format_bytes(size_bytes(tensor)), cut_text(summary.cuts[i]));
   }
   for (std::size_t i = 0; i < summary.objects.size(); ++i)
     text += fmt::format("{:<{}}  {}\n", printable_name(summary.objects.name(i)), width,

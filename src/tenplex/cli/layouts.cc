@@ -25,7 +25,7 @@ struct CheckOptions {
   bool json = false;
 };
 
-Result<int> list(bool json) {
+Result<int> list_layouts(bool json) {
   Json entries = Json::array();
   std::string text;
   for (const BuiltinYaml& builtin : builtin_layouts()) {
@@ -38,7 +38,7 @@ Result<int> list(bool json) {
   return kExitOk;
 }
 
-Result<int> show(const Context& context, const std::string& name, bool json) {
+Result<int> show_layout(const Context& context, const std::string& name, bool json) {
   TENPLEX_ASSIGN_OR_RETURN(const Layout layout, load_layout(context.files, name));
   print(json ? dump({{"name", layout.name()}, {"axes", layout.axes()}, {"text", layout.text()}}) : layout.text());
   return kExitOk;
@@ -92,7 +92,7 @@ Command list_command(CLI::App& parent) {
   auto json = std::make_shared<bool>(false);
   CLI::App* command = parent.add_subcommand("list", "List the built-in layouts with their mesh axes");
   add_json_option(*command, *json);
-  return {command, json.get(), [json](const Context&) { return list(*json); }};
+  return {command, json.get(), [json](const Context&) { return list_layouts(*json); }};
 }
 
 Command show_command(CLI::App& parent) {
@@ -101,7 +101,7 @@ Command show_command(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("show", "Print the YAML of a layout");
   command->add_option("layout", *name, "A built-in layout or a file")->required()->type_name("NAME|FILE");
   add_json_option(*command, *json);
-  return {command, json.get(), [name, json](const Context& context) { return show(context, *name, *json); }};
+  return {command, json.get(), [name, json](const Context& context) { return show_layout(context, *name, *json); }};
 }
 
 Command check_command(CLI::App& parent) {

@@ -17,7 +17,7 @@
 namespace tenplex::cli {
 namespace {
 
-Result<int> list(bool json) {
+Result<int> list_maps(bool json) {
   Json entries = Json::array();
   std::string text;
   for (const BuiltinYaml& builtin : builtin_maps()) {
@@ -30,13 +30,13 @@ Result<int> list(bool json) {
   return kExitOk;
 }
 
-Result<int> show(const Context& context, const std::string& name, bool json) {
+Result<int> show_map(const Context& context, const std::string& name, bool json) {
   TENPLEX_ASSIGN_OR_RETURN(const NamingMap map, load_map(context.files, name));
   print(json ? dump({{"name", map.name()}, {"sides", map.rules().sides}, {"text", map.text()}}) : map.text());
   return kExitOk;
 }
 
-Result<int> check(const Context& context, const std::string& name, bool json) {
+Result<int> check_map(const Context& context, const std::string& name, bool json) {
   TENPLEX_ASSIGN_OR_RETURN(const NamingMap map, load_map(context.files, name));
   std::vector<std::string> sizes;
   for (const SizeRule& size : map.rules().sizes) sizes.push_back(size.name);
@@ -70,9 +70,9 @@ std::vector<Command> maps_commands(CLI::App& app) {
   CLI::App* all = parent->add_subcommand("list", "List the built-in maps with their two sides");
   add_json_option(*all, *json);
   std::vector<Command> commands;
-  commands.push_back({all, json.get(), [json](const Context&) { return list(*json); }});
-  commands.push_back(command_on_map(*parent, "show", "Print the YAML of a map", show));
-  commands.push_back(command_on_map(*parent, "check", "Check a map file", check));
+  commands.push_back({all, json.get(), [json](const Context&) { return list_maps(*json); }});
+  commands.push_back(command_on_map(*parent, "show", "Print the YAML of a map", show_map));
+  commands.push_back(command_on_map(*parent, "check", "Check a map file", check_map));
   return commands;
 }
 

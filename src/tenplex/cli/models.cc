@@ -14,7 +14,7 @@
 namespace tenplex::cli {
 namespace {
 
-Result<int> list(bool json) {
+Result<int> list_models(bool json) {
   Json entries = Json::array();
   std::string text;
   for (const BuiltinYaml& builtin : builtin_models()) {
@@ -29,7 +29,7 @@ Result<int> list(bool json) {
   return kExitOk;
 }
 
-Result<int> show(const Context& context, const std::string& name, bool json) {
+Result<int> show_model(const Context& context, const std::string& name, bool json) {
   TENPLEX_ASSIGN_OR_RETURN(const Model model, load_model(context.files, name));
   Json tensors = Json::array();
   if (json)
@@ -67,8 +67,9 @@ std::vector<Command> models_commands(CLI::App& app) {
   one->add_option("model", *name, "A built-in model or a file")->required()->type_name("NAME|FILE");
   add_json_option(*one, *json);
   std::vector<Command> commands;
-  commands.push_back({all, all_json.get(), [all_json](const Context&) { return list(*all_json); }});
-  commands.push_back({one, json.get(), [name, json](const Context& context) { return show(context, *name, *json); }});
+  commands.push_back({all, all_json.get(), [all_json](const Context&) { return list_models(*all_json); }});
+  commands.push_back(
+      {one, json.get(), [name, json](const Context& context) { return show_model(context, *name, *json); }});
   return commands;
 }
 

@@ -62,7 +62,7 @@ constexpr Known kKnown[] = {
     {0x37a007564d44d5b9, 0x00010075, 0x0000, 0x0001}, {0x40fe240c9fbe76c9, 0x47f12065, 0x7c00, 0x47f1},
 };
 
-std::vector<const internal::ConvertKernels*> available_kernels() {
+std::vector<const internal::ConvertKernels*> convert_kernels() {
   std::vector<const internal::ConvertKernels*> kernels = {&internal::convert_kernels_portable()};
   if (const auto* avx2 = internal::convert_kernels_avx2()) kernels.push_back(avx2);
   return kernels;
@@ -70,7 +70,7 @@ std::vector<const internal::ConvertKernels*> available_kernels() {
 
 TEST(Convert, SaysWhichInstructionSetsAreNotTested) {
   if (internal::convert_kernels_avx2() == nullptr) std::cout << "not tested: this processor has no AVX2 or no F16C\n";
-  EXPECT_EQ(&internal::best_convert_kernels(), available_kernels().back());
+  EXPECT_EQ(&internal::best_convert_kernels(), convert_kernels().back());
 }
 
 template <typename To, typename From>
@@ -169,7 +169,7 @@ TEST_P(ConvertOn, AgreesWithThePortablePathOnRandomBits) {
                 converted<std::uint64_t>(internal::convert_kernels_portable(), from, to, source));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, ConvertOn, testing::ValuesIn(available_kernels()),
+INSTANTIATE_TEST_SUITE_P(Kernels, ConvertOn, testing::ValuesIn(convert_kernels()),
                          [](const auto& kernels) { return std::string(kernels.param->name); });
 
 TEST(Convert, KnowsWhatItCanConvert) {

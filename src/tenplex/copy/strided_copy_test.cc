@@ -19,7 +19,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-std::vector<const internal::CopyKernels*> available_kernels() {
+std::vector<const internal::CopyKernels*> copy_kernels() {
   std::vector<const internal::CopyKernels*> kernels = {&internal::copy_kernels_portable()};
   if (const auto* avx2 = internal::copy_kernels_avx2()) kernels.push_back(avx2);
   return kernels;
@@ -27,7 +27,7 @@ std::vector<const internal::CopyKernels*> available_kernels() {
 
 TEST(StridedCopy, SaysWhichInstructionSetsAreNotTested) {
   if (internal::copy_kernels_avx2() == nullptr) std::cout << "not tested: this processor has no AVX2\n";
-  EXPECT_EQ(&internal::best_copy_kernels(), available_kernels().back());
+  EXPECT_EQ(&internal::best_copy_kernels(), copy_kernels().back());
 }
 
 /// The definition, element by element.
@@ -173,7 +173,7 @@ TEST_P(StridedCopyOn, AgreesWithTheDefinitionOnRandomShapes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, StridedCopyOn, testing::ValuesIn(available_kernels()),
+INSTANTIATE_TEST_SUITE_P(Kernels, StridedCopyOn, testing::ValuesIn(copy_kernels()),
                          [](const auto& kernels) { return std::string(kernels.param->name); });
 
 }  // namespace

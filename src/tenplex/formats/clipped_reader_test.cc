@@ -18,9 +18,9 @@ ChunkLocation location(std::size_t index) {
   return {100 * number, {7 + number, 9}, CheckedRange{100 * number, 50, static_cast<std::uint32_t>(index)}};
 }
 
-class FakeReader : public CheckpointReader {
+class PlacedReader : public CheckpointReader {
  public:
-  explicit FakeReader(std::vector<TensorInfo> tensors) {
+  explicit PlacedReader(std::vector<TensorInfo> tensors) {
     info_.tensors = std::move(tensors);
     info_.files = {"file"};
   }
@@ -45,7 +45,7 @@ std::vector<TensorInfo> shaped(std::initializer_list<Dims> shapes) {
 }
 
 /// "2: 1[12:13, 0:2]" for every chunk: the stored chunk that it is, its tensor and its box.
-std::vector<std::string> chunks_of(const CheckpointReader& reader) {
+std::vector<std::string> places_of(const CheckpointReader& reader) {
   std::vector<std::string> texts;
   for (std::size_t index = 0; index < reader.info().chunks.size(); ++index) {
     const Chunk chunk = reader.info().chunks[index];
@@ -60,7 +60,7 @@ std::vector<std::string> chunks_of(const CheckpointReader& reader) {
 }
 
 TEST(Clip, CutsChunksAndDropsThoseInThePadding) {
-  auto reader = std::make_unique<FakeReader>(shaped({{16, 2}, {16, 2}}));
+  auto reader = std::make_unique<PlacedReader>(shaped({{16, 2}, {16, 2}}));
   for (const int tensor : {0, 1}) {
     reader->add(tensor, {{14, 0}, {2, 2}});
     reader->add(tensor, {{0, 0}, {12, 2}});
@@ -68,7 +68,7 @@ TEST(Clip, CutsChunksAndDropsThoseInThePadding) {
   }
   const auto clipped = clip(std::move(reader), shaped({{13, 2}, {16, 2}}));
   ASSERT_TRUE(clipped) << clipped.error().to_string();
-  EXPECT_THAT(chunks_of(**clipped), ElementsAre("1: 0[0:12, 0:2]", "2: 0[12:13, 0:2]", "3: 1[14:16, 0:2]",
+  EXPECT_THAT(places_of(**clipped), ElementsAre("1: 0[0:12, 0:2]", "2: 0[12:13, 0:2]", "3: 1[14:16, 0:2]",
                                                 "4: 1[0:12, 0:2]", "5: 1[12:14, 0:2]"));
   EXPECT_EQ((*clipped)->info().tensors, shaped({{13, 2}, {16, 2}}));
   EXPECT_EQ((*clipped)->info().clipped_tensors, 1);
@@ -77,25 +77,25 @@ TEST(Clip, CutsChunksAndDropsThoseInThePadding) {
 }
 
 TEST(Clip, KeepsAChunkThatEndsWithTheData) {
-  auto reader = std::make_unique<FakeReader>(shaped({{16, 2}}));
+  auto reader = std::make_unique<PlacedReader>(shaped({{16, 2}}));
   reader->add(0, {{0, 0}, {12, 2}});
   reader->add(0, {{12, 0}, {4, 2}});
   const auto clipped = clip(std::move(reader), shaped({{12, 2}}));
   ASSERT_TRUE(clipped) << clipped.error().to_string();
-  EXPECT_THAT(chunks_of(**clipped), ElementsAre("0: 0[0:12, 0:2]"));
+  EXPECT_THAT(places_of(**clipped), ElementsAre("0: 0[0:12, 0:2]"));
 }
 
 TEST(Clip, CutsSeveralDimensions) {
-  auto reader = std::make_unique<FakeReader>(shaped({{8, 8}}));
+  auto reader = std::make_unique<PlacedReader>(shaped({{8, 8}}));
   for (const std::int64_t row : {0, 4})
     for (const std::int64_t column : {0, 4}) reader->add(0, {{row, column}, {4, 4}});
   const auto clipped = clip(std::move(reader), shaped({{5, 3}}));
   ASSERT_TRUE(clipped) << clipped.error().to_string();
-  EXPECT_THAT(chunks_of(**clipped), ElementsAre("0: 0[0:4, 0:3]", "2: 0[4:5, 0:3]"));
+  EXPECT_THAT(places_of(**clipped), ElementsAre("0: 0[0:4, 0:3]", "2: 0[4:5, 0:3]"));
 }
 
 TEST(Clip, GivesTheReaderBackWhereNothingIsSmaller) {
-  auto reader = std::make_unique<FakeReader>(shaped({{16, 2}}));
+  auto reader = std::make_unique<PlacedReader>(shaped({{16, 2}}));
   const CheckpointReader* const stored = reader.get();
   const auto clipped = clip(std::move(reader), shaped({{16, 2}}));
   ASSERT_TRUE(clipped) << clipped.error().to_string();
@@ -103,7 +103,7 @@ TEST(Clip, GivesTheReaderBackWhereNothingIsSmaller) {
 }
 
 TEST(Clip, DoesNotHideAChunkOutsideOfItsTensor) {
-  auto reader = std::make_unique<FakeReader>(shaped({{16, 2}}));
+  auto reader = std::make_unique<PlacedReader>(shaped({{16, 2}}));
   reader->add(0, {{0, 0}, {17, 2}});
   const auto clipped = clip(std::move(reader), shaped({{13, 2}}));
   ASSERT_FALSE(clipped);
@@ -112,7 +112,7 @@ TEST(Clip, DoesNotHideAChunkOutsideOfItsTensor) {
 
 /// The strides that views of a tensor [2, 8] have after it is clipped to [2, 5]; `others` are in the tree as well.
 Dims strides_after(const Dims& strides, const std::vector<TensorView>& others, bool clip_second = true) {
-  auto reader = std::make_unique<FakeReader>(shaped({{2, 8}, {2, 8}}));
+  auto reader = std::make_unique<PlacedReader>(shaped({{2, 8}, {2, 8}}));
   for (const int tensor : {0, 1}) reader->add(tensor, {{0, 0}, {2, 8}});
   StateGraph& graph = reader->info_.state;
   std::vector<NodeId> nodes = {graph.add_tensor({TensorId(0), 0, 0, strides})};
@@ -123,7 +123,7 @@ Dims strides_after(const Dims& strides, const std::vector<TensorView>& others, b
 }
 
 TEST(Clip, MakesNamesOfOneTensorThatAreClippedDifferentlyTwoObjectsOfOneStorage) {
-  auto reader = std::make_unique<FakeReader>(shaped({{8, 2}, {8, 2}, {8, 2}}));
+  auto reader = std::make_unique<PlacedReader>(shaped({{8, 2}, {8, 2}, {8, 2}}));
   for (const int tensor : {0, 1, 2}) reader->add(tensor, {{0, 0}, {8, 2}});
   StateGraph& graph = reader->info_.state;
   std::vector<NodeId> nodes;
@@ -146,7 +146,7 @@ TEST(Clip, MakesNamesOfOneTensorThatAreClippedDifferentlyTwoObjectsOfOneStorage)
 }
 
 TEST(Clip, DropsAliasesOfAnotherShape) {
-  auto reader = std::make_unique<FakeReader>(shaped({{8, 2}, {8, 2}, {8, 2}}));
+  auto reader = std::make_unique<PlacedReader>(shaped({{8, 2}, {8, 2}, {8, 2}}));
   for (const int tensor : {0, 1, 2}) reader->add(tensor, {{0, 0}, {8, 2}});
   reader->info_.aliases = {{TensorId(1), TensorId(0)}, {TensorId(2), TensorId(0)}};
   const auto clipped = clip(std::move(reader), shaped({{8, 1}, {8, 2}, {8, 1}}));

@@ -1,6 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/formats/mapped_reader.h"
+#include "tenplex/ptc/testing/tensor_infos.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,8 +11,6 @@ namespace tenplex {
 namespace {
 
 using ::testing::ElementsAre;
-
-TensorInfo f32(std::string name, const Dims& shape) { return {std::move(name), DType::kFloat32, shape}; }
 
 /// Chunk i starts at byte 1000·i, row-major in its own box, and lies in an item with the checksum i.
 class FakeReader : public CheckpointReader {

@@ -7,14 +7,13 @@
 
 #include "tenplex/formats/state/flatten.h"
 #include "tenplex/ptc/map_tensors.h"
+#include "tenplex/ptc/testing/tensor_infos.h"
 
 namespace tenplex {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-TensorInfo f32(std::string name, const Dims& shape) { return {std::move(name), DType::kFloat32, shape}; }
 
 /// A checkpoint whose tree is a dict; tensors are numbered in the order in which they are added.
 struct Checkpoint {

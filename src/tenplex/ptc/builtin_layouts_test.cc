@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tenplex/ptc/rule_collection.h"
+#include "tenplex/ptc/testing/tensor_infos.h"
 
 namespace tenplex {
 namespace {
@@ -26,13 +27,12 @@ std::string shards(const RuleCollection& collection, std::string_view name) {
   return text;
 }
 
-std::unique_ptr<RuleCollection> make(const char* layout, const MeshSizes& mesh, std::vector<TensorInfo> tensors) {
+std::unique_ptr<RuleCollection> make_builtin(const char* layout, const MeshSizes& mesh,
+                                             std::vector<TensorInfo> tensors) {
   auto made = RuleCollection::make(builtin_layout(layout).value(), mesh, std::move(tensors));
   EXPECT_TRUE(made) << (made ? "" : made.error().to_string());
   return std::move(made).value();
 }
-
-TensorInfo f32(std::string name, const Dims& shape) { return {std::move(name), DType::kFloat32, shape}; }
 
 TEST(BuiltinLayouts, AreThereAndAllParse) {
   std::vector<std::string_view> names;
@@ -50,7 +50,7 @@ TEST(BuiltinLayouts, AreThereAndAllParse) {
 }
 
 TEST(BuiltinLayouts, ReplicatedKeepsTensorsWhole) {
-  const auto made = make("replicated", {{"dp", 2}}, {f32("w", {3, 2}), f32("s", {})});
+  const auto made = make_builtin("replicated", {{"dp", 2}}, {f32("w", {3, 2}), f32("s", {})});
   EXPECT_EQ(shards(*made, "w"), "[3, 2][0:3, 0:2] ");
   std::vector<DeviceId> devices;
   made->holders(TensorId(1), 0, &devices);
@@ -59,7 +59,7 @@ TEST(BuiltinLayouts, ReplicatedKeepsTensorsWhole) {
 
 TEST(BuiltinLayouts, FsdpCutsRowsAsTorchChunk) {
   const auto made =
-      make("fsdp", {{"fsdp", 4}}, {f32("w", {6, 2}), f32("step", {}), f32("optim.state.w.exp_avg", {6, 2})});
+      make_builtin("fsdp", {{"fsdp", 4}}, {f32("w", {6, 2}), f32("step", {}), f32("optim.state.w.exp_avg", {6, 2})});
   EXPECT_EQ(shards(*made, "w"), "[2, 2][0:2, 0:2] [2, 2][2:4, 0:2] [2, 2][4:6, 0:2] [0, 2] ");
   EXPECT_EQ(shards(*made, "optim.state.w.exp_avg"), shards(*made, "w"));
   EXPECT_EQ(shards(*made, "step"), "[][] ");
@@ -67,20 +67,20 @@ TEST(BuiltinLayouts, FsdpCutsRowsAsTorchChunk) {
 
 TEST(BuiltinLayouts, ZeroCutsOneBucket) {
   // 5 + 6 elements padded to 12, over 3.
-  const auto made = make("zero", {{"dp", 3}}, {f32("a", {5}), f32("b", {2, 3}), f32("s", {})});
+  const auto made = make_builtin("zero", {{"dp", 3}}, {f32("a", {5}), f32("b", {2, 3}), f32("s", {})});
   EXPECT_EQ(shards(*made, "a"), "[4][0:4] [1][4:5] [0] ");
   EXPECT_EQ(shards(*made, "b"), "[0] [3][0:1, 0:3] [3][1:2, 0:3] ");
 }
 
 TEST(BuiltinLayouts, LlamaCutsHeadsAndColumns) {
   const std::string layer = "model.layers.0.";
-  const auto made =
-      make("hf-llama", {{"tp", 2}},
-           {f32("model.embed_tokens.weight", {10, 4}), f32("lm_head.weight", {10, 4}),
-            f32(layer + "self_attn.q_proj.weight", {8, 4}), f32(layer + "self_attn.k_proj.bias", {2}),
-            f32(layer + "self_attn.o_proj.weight", {4, 8}), f32(layer + "mlp.down_proj.weight", {4, 6}),
-            f32(layer + "input_layernorm.weight", {4}), f32(layer + "self_attn.q_norm.weight", {4}),
-            f32("model.norm.weight", {4}), f32("optim.state." + layer + "mlp.down_proj.weight.exp_avg", {4, 6})});
+  const auto made = make_builtin(
+      "hf-llama", {{"tp", 2}},
+      {f32("model.embed_tokens.weight", {10, 4}), f32("lm_head.weight", {10, 4}),
+       f32(layer + "self_attn.q_proj.weight", {8, 4}), f32(layer + "self_attn.k_proj.bias", {2}),
+       f32(layer + "self_attn.o_proj.weight", {4, 8}), f32(layer + "mlp.down_proj.weight", {4, 6}),
+       f32(layer + "input_layernorm.weight", {4}), f32(layer + "self_attn.q_norm.weight", {4}),
+       f32("model.norm.weight", {4}), f32("optim.state." + layer + "mlp.down_proj.weight.exp_avg", {4, 6})});
   EXPECT_EQ(shards(*made, "model.embed_tokens.weight"), "[5, 4][0:5, 0:4] [5, 4][5:10, 0:4] ");
   EXPECT_EQ(shards(*made, "lm_head.weight"), "[5, 4][0:5, 0:4] [5, 4][5:10, 0:4] ");
   EXPECT_EQ(shards(*made, layer + "self_attn.q_proj.weight"), "[4, 4][0:4, 0:4] [4, 4][4:8, 0:4] ");
@@ -95,7 +95,8 @@ TEST(BuiltinLayouts, LlamaCutsHeadsAndColumns) {
 }
 
 TEST(BuiltinLayouts, LlamaCutsWhatTensorParallelismLeavesByFsdp) {
-  const auto made = make("hf-llama", {{"tp", 2}, {"fsdp", 2}}, {f32("model.layers.0.mlp.up_proj.weight", {8, 2})});
+  const auto made =
+      make_builtin("hf-llama", {{"tp", 2}, {"fsdp", 2}}, {f32("model.layers.0.mlp.up_proj.weight", {8, 2})});
   EXPECT_EQ(shards(*made, "model.layers.0.mlp.up_proj.weight"),
             "[2, 2][0:2, 0:2] [2, 2][2:4, 0:2] [2, 2][4:6, 0:2] [2, 2][6:8, 0:2] ");
 }

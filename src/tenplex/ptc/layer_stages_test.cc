@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Result<LayerStages> make(const std::string& stages, std::int64_t layers, std::int64_t count) {
+Result<LayerStages> make_stages(const std::string& stages, std::int64_t layers, std::int64_t count) {
   TENPLEX_ASSIGN_OR_RETURN(const Layout layout,
                            parse_layout("meshes: {d: [pp]}\nstages: {" + stages + "}\ntensors: [{match: '*'}]", "x"));
   return LayerStages::make(layout, LayoutSizes(layout), layers, count);
@@ -20,7 +20,7 @@ Result<LayerStages> make(const std::string& stages, std::int64_t layers, std::in
 
 /// "0011": the stage of every layer.
 std::string stages(const std::string& text, std::int64_t layers, std::int64_t count) {
-  const auto made = make(text, layers, count);
+  const auto made = make_stages(text, layers, count);
   if (!made) return made.error().to_string();
   std::string digits;
   for (const std::int64_t stage : made->all()) digits += std::to_string(stage);

@@ -13,7 +13,6 @@
 namespace tenplex {
 namespace {
 
-constexpr std::size_t kMaxRules = 4096;
 constexpr std::size_t kMaxMeshes = 16;
 constexpr std::size_t kMaxAxes = 16;
 

@@ -25,14 +25,14 @@ slots: {exp_avg: {slice: [{flat: true, by: pp}]}, rows: {base: whole, slice: [{d
       .value();
 }
 
-LocalTensor f32(std::string name, const Dims& shape) { return {std::move(name), DType::kFloat32, shape}; }
+LocalTensor local_f32(std::string name, const Dims& shape) { return {std::move(name), DType::kFloat32, shape}; }
 
 TEST(GlobalShapes, AreSumsAlongTheAxesThatCut) {
   const std::vector<std::vector<LocalTensor>> devices = {
-      {f32("emb", {8, 2}), f32("l.0.up", {4, 2}), f32("l.0.down", {2, 4}), f32("odd", {2})},
-      {f32("emb", {8, 2}), f32("l.0.up", {4, 2}), f32("l.0.down", {2, 4}), f32("odd", {1})},
-      {f32("l.1.up", {4, 2}), f32("odd", {2})},
-      {f32("l.1.up", {4, 2}), f32("odd", {1})}};
+      {local_f32("emb", {8, 2}), local_f32("l.0.up", {4, 2}), local_f32("l.0.down", {2, 4}), local_f32("odd", {2})},
+      {local_f32("emb", {8, 2}), local_f32("l.0.up", {4, 2}), local_f32("l.0.down", {2, 4}), local_f32("odd", {1})},
+      {local_f32("l.1.up", {4, 2}), local_f32("odd", {2})},
+      {local_f32("l.1.up", {4, 2}), local_f32("odd", {1})}};
   const auto shapes = global_shapes_from_locals(layout(), {{"tp", 2}, {"pp", 2}}, devices);
   ASSERT_TRUE(shapes) << shapes.error().to_string();
   std::string text;
@@ -41,8 +41,9 @@ TEST(GlobalShapes, AreSumsAlongTheAxesThatCut) {
 }
 
 TEST(GlobalShapes, OfFlatSlotsAreThoseOfTheParameter) {
-  const std::vector<std::vector<LocalTensor>> devices = {{f32("odd", {3, 3}), f32("o.state.odd.exp_avg", {5})},
-                                                         {f32("odd", {3, 3}), f32("o.state.odd.exp_avg", {4})}};
+  const std::vector<std::vector<LocalTensor>> devices = {
+      {local_f32("odd", {3, 3}), local_f32("o.state.odd.exp_avg", {5})},
+      {local_f32("odd", {3, 3}), local_f32("o.state.odd.exp_avg", {4})}};
   const auto shapes = global_shapes_from_locals(layout(), {{"pp", 2}}, devices);
   ASSERT_TRUE(shapes) << shapes.error().to_string();
   EXPECT_EQ((*shapes)[1].shape, (Dims{3, 3}));
@@ -50,32 +51,36 @@ TEST(GlobalShapes, OfFlatSlotsAreThoseOfTheParameter) {
 
 TEST(GlobalShapes, OfSlotsThatAreCutByThemselvesHaveNoPadding) {
   // emb has 13 rows of 16; the slot's own cut knows nothing of that.
-  const std::vector<std::vector<LocalTensor>> devices = {{f32("emb", {8, 2}), f32("o.state.emb.rows", {8})},
-                                                         {f32("emb", {8, 2}), f32("o.state.emb.rows", {8})}};
+  const std::vector<std::vector<LocalTensor>> devices = {
+      {local_f32("emb", {8, 2}), local_f32("o.state.emb.rows", {8})},
+      {local_f32("emb", {8, 2}), local_f32("o.state.emb.rows", {8})}};
   const auto shapes = global_shapes_from_locals(layout(), {{"tp", 2}}, devices);
   ASSERT_TRUE(shapes) << shapes.error().to_string();
   EXPECT_EQ((*shapes)[0].shape, (Dims{13, 2}));
   EXPECT_EQ((*shapes)[1].shape, (Dims{16}));
 }
 
-std::string refusal(const std::vector<std::vector<LocalTensor>>& devices) {
+std::string stack_refusal(const std::vector<std::vector<LocalTensor>>& devices) {
   const auto shapes = global_shapes_from_locals(layout(), {{"tp", 2}}, devices);
   return shapes ? "accepted" : shapes.error().to_string();
 }
 
 TEST(GlobalShapes, AreRefusedWhereTheLocalsDoNotFit) {
-  EXPECT_THAT(refusal({{f32("odd", {1})}, {f32("odd", {2})}}),
+  EXPECT_THAT(stack_refusal({{local_f32("odd", {1})}, {local_f32("odd", {2})}}),
               HasSubstr("tensor 'odd' on device 0, layout 'x' line 7, global shape [3]: expected [2], found [1]"));
-  EXPECT_THAT(refusal({{f32("odd", {1})}, {}}),
+  EXPECT_THAT(stack_refusal({{local_f32("odd", {1})}, {}}),
               HasSubstr("tensor 'odd', layout 'x' line 7 ('odd'): device 1 does not"));
-  EXPECT_THAT(refusal({{f32("odd", {1})}}), HasSubstr("the mesh has 2 devices, but 1 are given"));
-  EXPECT_THAT(refusal({{f32("flat", {1})}, {f32("flat", {1})}}), HasSubstr("which does not tell its shape"));
-  EXPECT_THAT(refusal({{f32("odd", {1})}, {f32("odd", {1, 1})}}), HasSubstr("device 1 holds float32 of shape [1, 1]"));
-  EXPECT_THAT(refusal({{f32("odd", {1}), f32("odd", {1})}, {}}), HasSubstr("holds two tensors named 'odd'"));
-  EXPECT_THAT(refusal({{f32("emb", {16, 2})}, {f32("emb", {16, 2})}}),
+  EXPECT_THAT(stack_refusal({{local_f32("odd", {1})}}), HasSubstr("the mesh has 2 devices, but 1 are given"));
+  EXPECT_THAT(stack_refusal({{local_f32("flat", {1})}, {local_f32("flat", {1})}}),
+              HasSubstr("which does not tell its shape"));
+  EXPECT_THAT(stack_refusal({{local_f32("odd", {1})}, {local_f32("odd", {1, 1})}}),
+              HasSubstr("device 1 holds float32 of shape [1, 1]"));
+  EXPECT_THAT(stack_refusal({{local_f32("odd", {1}), local_f32("odd", {1})}, {}}),
+              HasSubstr("holds two tensors named 'odd'"));
+  EXPECT_THAT(stack_refusal({{local_f32("emb", {16, 2})}, {local_f32("emb", {16, 2})}}),
               HasSubstr("expected [8, 2] with its padding in dim 0, found [16, 2]"));
   // The 13 rows alone, as whole tensors have them: 7 and 6.
-  EXPECT_THAT(refusal({{f32("emb", {7, 2})}, {f32("emb", {6, 2})}}),
+  EXPECT_THAT(stack_refusal({{local_f32("emb", {7, 2})}, {local_f32("emb", {6, 2})}}),
               HasSubstr("tensor 'emb' on device 0, layout 'x' line 4, global shape [13, 2]: expected [8, 2] with its "
                         "padding in dim 0, found [7, 2]"));
 }

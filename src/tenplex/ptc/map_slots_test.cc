@@ -8,6 +8,7 @@
 
 #include "tenplex/ptc/builtin_maps.h"
 #include "tenplex/ptc/map_tensors.h"
+#include "tenplex/ptc/testing/tensor_infos.h"
 
 namespace tenplex {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
-
-TensorInfo f32(std::string name, const Dims& shape) { return {std::move(name), DType::kFloat32, shape}; }
 
 constexpr std::string_view kMap =
     "sides: [hf, megatron]\ntensors:\n"

@@ -1,6 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/ptc/map_tensors.h"
+#include "tenplex/ptc/testing/tensor_infos.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,8 +18,6 @@ using ::testing::HasSubstr;
 
 constexpr std::string_view kHead =
     "sides: [hf, megatron]\nsizes: {heads: n_head, groups: {default: heads}}\ntensors:\n";
-
-TensorInfo f32(std::string name, const Dims& shape) { return {std::move(name), DType::kFloat32, shape}; }
 
 NamingMap map_of(const std::string& rules) {
   auto map = parse_naming_map(std::string(kHead) + rules, "m");

@@ -9,6 +9,7 @@
 
 #include "tenplex/ptc/builtin_layouts.h"
 #include "tenplex/ptc/rule_collection.h"
+#include "tenplex/ptc/testing/tensor_infos.h"
 
 namespace tenplex {
 namespace {
@@ -18,10 +19,8 @@ using ::testing::HasSubstr;
 
 using Made = Result<std::unique_ptr<RuleCollection>>;
 
-TensorInfo f32(std::string name, const Dims& shape) { return {std::move(name), DType::kFloat32, shape}; }
-
-Made make(const char* name, const MeshSizes& mesh, std::vector<TensorInfo> tensors, const NamedSizes& sizes = {},
-          std::vector<std::string> objects = {}, int zero = 0) {
+Made make_megatron(const char* name, const MeshSizes& mesh, std::vector<TensorInfo> tensors,
+                   const NamedSizes& sizes = {}, std::vector<std::string> objects = {}, int zero = 0) {
   TENPLEX_ASSIGN_OR_RETURN(Layout layout, builtin_layout(name));
   if (zero > 0) {
     TENPLEX_ASSIGN_OR_RETURN(layout, layout.with_zero(zero));
@@ -61,7 +60,7 @@ const std::string kLayer = "decoder.layers.1.";
 const std::string kStack = "decoder.layers.";
 
 TEST(MegatronGpt, CutsALayerByTensorParallelism) {
-  const auto made = make(
+  const auto made = make_megatron(
       "megatron-gpt", {{"tp", 2}},
       {f32(kLayer + "self_attention.linear_qkv.weight", {8, 4}), f32(kLayer + "self_attention.linear_qkv.bias", {8}),
        f32(kLayer + "self_attention.linear_proj.weight", {4, 6}), f32(kLayer + "self_attention.linear_proj.bias", {4}),
@@ -79,17 +78,18 @@ TEST(MegatronGpt, CutsALayerByTensorParallelism) {
 
 TEST(MegatronGpt, SeesAGatedMlpByItsShapes) {
   // 12 rows, 6 columns: gate rows 0 to 5, up rows 6 to 11. Device 1 of 2 has the second half of each.
-  const auto gated = make("megatron-gpt", {{"tp", 2}},
-                          {f32(kLayer + "mlp.linear_fc1.weight", {12, 4}), f32(kLayer + "mlp.linear_fc1.bias", {12}),
-                           f32(kLayer + "mlp.linear_fc2.weight", {4, 6})});
+  const auto gated =
+      make_megatron("megatron-gpt", {{"tp", 2}},
+                    {f32(kLayer + "mlp.linear_fc1.weight", {12, 4}), f32(kLayer + "mlp.linear_fc1.bias", {12}),
+                     f32(kLayer + "mlp.linear_fc2.weight", {4, 6})});
   EXPECT_EQ(on(gated, kLayer + "mlp.linear_fc1.weight", 1), "[3:6, 0:4][9:12, 0:4]");
   EXPECT_EQ(on(gated, kLayer + "mlp.linear_fc1.bias", 0), "[0:3][6:9]");
   const auto neither =
-      make("megatron-gpt", {{"tp", 2}},
-           {f32(kLayer + "mlp.linear_fc1.weight", {10, 4}), f32(kLayer + "mlp.linear_fc2.weight", {4, 6})});
+      make_megatron("megatron-gpt", {{"tp", 2}},
+                    {f32(kLayer + "mlp.linear_fc1.weight", {10, 4}), f32(kLayer + "mlp.linear_fc2.weight", {4, 6})});
   EXPECT_THAT(on(neither, "", 0), HasSubstr("dim 0 must be 1 to 16 times dim 1 of tensor 'decoder.layers.1.mlp."
                                             "linear_fc2.weight' of shape [4, 6]: expected a multiple of 6, found 10"));
-  EXPECT_THAT(on(make("megatron-gpt", {}, {f32(kLayer + "mlp.linear_fc1.weight", {12, 4})}), "", 0),
+  EXPECT_THAT(on(make_megatron("megatron-gpt", {}, {f32(kLayer + "mlp.linear_fc1.weight", {12, 4})}), "", 0),
               HasSubstr("its segments are told by dim 1 of tensor 'decoder.layers.1.mlp.linear_fc2.weight', which is "
                         "not there"));
 }
@@ -98,20 +98,20 @@ TEST(MegatronGpt, CutsBlocksOfGateAndUpThatAlternate) {
   // Blocks of 2: w0 w1 v0 v1 w2 w3 v2 v3. Device 1 of 2 has w2 w3 v2 v3, which follow each other.
   const std::vector<TensorInfo> tensors = {f32(kLayer + "mlp.linear_fc1.weight", {8, 1}),
                                            f32(kLayer + "mlp.linear_fc2.weight", {1, 4})};
-  EXPECT_EQ(
-      on(make("megatron-gpt", {{"tp", 2}}, tensors, {{"glu_interleave", 2}}), kLayer + "mlp.linear_fc1.weight", 1),
-      "[4:8, 0:1]");
-  EXPECT_EQ(on(make("megatron-gpt", {{"tp", 2}}, tensors), kLayer + "mlp.linear_fc1.weight", 1),
+  EXPECT_EQ(on(make_megatron("megatron-gpt", {{"tp", 2}}, tensors, {{"glu_interleave", 2}}),
+               kLayer + "mlp.linear_fc1.weight", 1),
+            "[4:8, 0:1]");
+  EXPECT_EQ(on(make_megatron("megatron-gpt", {{"tp", 2}}, tensors), kLayer + "mlp.linear_fc1.weight", 1),
             "[2:4, 0:1][6:8, 0:1]");
 }
 
 TEST(MegatronGpt, CutsAStackByStageThenByTensorParallelism) {
   // Device = tp + 2·pp.
-  const auto made =
-      make("megatron-gpt", {{"tp", 2}, {"pp", 2}},
-           {f32(kStack + "self_attention.linear_qkv.weight", {4, 8, 3}),
-            f32(kStack + "self_attention.linear_proj.bias", {4, 3}), f32(kStack + "mlp.linear_fc1.weight", {4, 8, 3}),
-            f32(kStack + "mlp.linear_fc2.weight", {4, 3, 4})});
+  const auto made = make_megatron(
+      "megatron-gpt", {{"tp", 2}, {"pp", 2}},
+      {f32(kStack + "self_attention.linear_qkv.weight", {4, 8, 3}),
+       f32(kStack + "self_attention.linear_proj.bias", {4, 3}), f32(kStack + "mlp.linear_fc1.weight", {4, 8, 3}),
+       f32(kStack + "mlp.linear_fc2.weight", {4, 3, 4})});
   EXPECT_EQ(on(made, kStack + "self_attention.linear_qkv.weight", 3), "[2:4, 4:8, 0:3]");
   EXPECT_EQ(on(made, kStack + "self_attention.linear_proj.bias", 2), "[2:4, 0:3]");
   EXPECT_EQ(on(made, kStack + "mlp.linear_fc1.weight", 1), "[0:2, 2:4, 0:3][0:2, 6:8, 0:3]");
@@ -122,12 +122,12 @@ TEST(MegatronGpt, GivesAStageTheLayersOfItsChunks) {
   // 4 layers in 4 chunks of 1: stages 0 1 0 1. Stage 1 has the layers 1 and 3, one after the other in its array.
   const std::vector<TensorInfo> tensors = {f32(kStack + "self_attention.linear_proj.bias", {4, 3}),
                                            f32("decoder.layers.2.mlp.router.weight", {2, 3})};
-  const auto made = make("megatron-gpt", {{"pp", 2}}, tensors, {{"virtual", 2}});
+  const auto made = make_megatron("megatron-gpt", {{"pp", 2}}, tensors, {{"virtual", 2}});
   EXPECT_EQ(local(made, kStack + "self_attention.linear_proj.bias", 1),
             "[2, 3] | [1:2, 0:3] at 0 step [3, 1] | [3:4, 0:3] at 3 step [3, 1]");
   EXPECT_EQ(on(made, "decoder.layers.2.mlp.router.weight", 0), "[0:2, 0:3]");
   EXPECT_EQ(on(made, "decoder.layers.2.mlp.router.weight", 1), "-");
-  const auto uneven = make("megatron-gpt", {{"pp", 2}}, tensors, {{"first", 1}});
+  const auto uneven = make_megatron("megatron-gpt", {{"pp", 2}}, tensors, {{"first", 1}});
   EXPECT_EQ(on(uneven, kStack + "self_attention.linear_proj.bias", 0), "[0:1, 0:3]");
   EXPECT_EQ(on(uneven, kStack + "self_attention.linear_proj.bias", 1), "[1:4, 0:3]");
 }
@@ -146,9 +146,9 @@ TEST(MegatronGpt, CutsAStackByATableOfStages) {
 }
 
 TEST(MegatronGpt, RefusesStacksThatDisagreeAboutTheNumberOfLayers) {
-  const auto made =
-      make("megatron-gpt", {{"pp", 2}},
-           {f32(kStack + "self_attention.linear_proj.bias", {4, 3}), f32(kStack + "mlp.router.weight", {3, 2, 3})});
+  const auto made = make_megatron(
+      "megatron-gpt", {{"pp", 2}},
+      {f32(kStack + "self_attention.linear_proj.bias", {4, 3}), f32(kStack + "mlp.router.weight", {3, 2, 3})});
   EXPECT_THAT(on(made, "", 0), HasSubstr("tensor 'decoder.layers.mlp.router.weight' of shape [3, 2, 3] on mesh 'dense' "
                                          "(tp=1,cp=1,dp=1,pp=2)"));
   EXPECT_THAT(on(made, "", 0), HasSubstr("dim 0 numbers layers: expected 4"));
@@ -164,27 +164,27 @@ TEST(MegatronGpt, NumbersExpertsOverTheSameDevicesInAnotherWay) {
                                            f32(expert + "5.linear_fc1.weight_w", {2, 3}),
                                            f32(expert + "7.linear_fc2.weight", {3, 2}),
                                            f32("decoder.layers.0.mlp.router.weight", {8, 3})};
-  const auto made = make("megatron-gpt", {{"tp", 2}, {"dp", 4}, {"ep", 2}, {"etp", 1}}, tensors);
+  const auto made = make_megatron("megatron-gpt", {{"tp", 2}, {"dp", 4}, {"ep", 2}, {"etp", 1}}, tensors);
   EXPECT_EQ(on(made, expert + "linear_fc1.weight", 0), "[0:4, 0:4, 0:3]");
   EXPECT_EQ(on(made, expert + "linear_fc1.weight", 7), "[4:8, 0:4, 0:3]");
   EXPECT_EQ(on(made, expert + "5.linear_fc1.weight_w", 2), "-");
   EXPECT_EQ(on(made, expert + "5.linear_fc1.weight_w", 3), "[0:2, 0:3]");
   EXPECT_EQ(on(made, "decoder.layers.0.mlp.router.weight", 6), "[0:8, 0:3]");
   // etp as tp where it is left out: device = etp + 2·ep + 4·edp. Device 3 has etp 1, ep 1.
-  const auto etp = make("megatron-gpt", {{"tp", 2}, {"dp", 4}, {"ep", 2}}, tensors);
+  const auto etp = make_megatron("megatron-gpt", {{"tp", 2}, {"dp", 4}, {"ep", 2}}, tensors);
   EXPECT_EQ(on(etp, expert + "linear_fc1.weight", 3), "[4:8, 1:2, 0:3][4:8, 3:4, 0:3]");
   EXPECT_EQ(on(etp, expert + "linear_fc2.weight", 3), "[4:8, 0:3, 1:2]");
   EXPECT_EQ(on(etp, kStack + "mlp.experts.experts.linear_fc1.weight", 3), "[0:1, 4:8, 1:2, 0:3][0:1, 4:8, 3:4, 0:3]");
   EXPECT_EQ(on(etp, kStack + "mlp.experts.experts.linear_fc2.weight", 3), "[0:1, 4:8, 0:3, 1:2]");
   EXPECT_EQ(on(etp, expert + "7.linear_fc2.weight", 3), "[0:3, 1:2]");
-  EXPECT_THAT(on(make("megatron-gpt", {{"tp", 2}, {"dp", 3}, {"ep", 2}}, tensors), "", 0),
+  EXPECT_THAT(on(make_megatron("megatron-gpt", {{"tp", 2}, {"dp", 3}, {"ep", 2}}, tensors), "", 0),
               HasSubstr("mesh 'dense' [tp, cp, dp, pp] has 6 devices, which mesh 'expert' [etp, ep, edp, pp] with 4 "
                         "cannot share out: 'edp' is what is left"));
 }
 
 TEST(MegatronGpt, TakesGroupedSequentialAndSharedExperts) {
   const std::string mlp = "decoder.layers.0.mlp.";
-  const auto made = make(
+  const auto made = make_megatron(
       "megatron-gpt", {{"tp", 1}, {"dp", 2}, {"ep", 2}},
       {f32(mlp + "experts.linear_fc1.weight0", {4, 3}), f32(mlp + "experts.linear_fc2.weight0", {3, 2}),
        f32(mlp + "experts.linear_fc1.weight1", {4, 3}), f32(mlp + "experts.linear_fc2.weight1", {3, 2}),
@@ -204,8 +204,8 @@ TEST(MegatronGpt, KeepsTiedEmbeddingsOnBothEnds) {
   std::vector<TensorInfo> untied = tied;
   untied.push_back(f32("output_layer.weight", {13, 2}));
   const NamedSizes sizes = {{"divisor", 4}};
-  const auto one = make("megatron-gpt", {{"tp", 2}, {"pp", 3}}, tied, sizes);
-  const auto two = make("megatron-gpt", {{"tp", 2}, {"pp", 3}}, untied, sizes);
+  const auto one = make_megatron("megatron-gpt", {{"tp", 2}, {"pp", 3}}, tied, sizes);
+  const auto two = make_megatron("megatron-gpt", {{"tp", 2}, {"pp", 3}}, untied, sizes);
   // 13 rows are padded to 16: 8 and 8, of which 5 are data.
   EXPECT_EQ(local(one, "embedding.word_embeddings.weight", 5), "[8, 2] | [8:13, 0:2] at 0 step [2, 1]");
   EXPECT_EQ(on(one, "embedding.word_embeddings.weight", 3), "-");
@@ -217,8 +217,8 @@ TEST(MegatronGpt, KeepsTiedEmbeddingsOnBothEnds) {
 }
 
 TEST(MegatronGpt, LeavesStoredPaddingOutWhereTheVocabularyIsKnown) {
-  const auto made =
-      make("megatron-gpt", {{"tp", 1}}, {f32("output_layer.weight", {16, 2})}, {{"vocab", 13}, {"divisor", 4}});
+  const auto made = make_megatron("megatron-gpt", {{"tp", 1}}, {f32("output_layer.weight", {16, 2})},
+                                  {{"vocab", 13}, {"divisor", 4}});
   EXPECT_EQ((*made)->tensors()[0].shape, (Dims{13, 2}));
   EXPECT_EQ(local(made, "output_layer.weight", 0), "[16, 2] | [0:13, 0:2] at 0 step [2, 1]");
 }
@@ -231,7 +231,7 @@ TEST(MegatronGpt, CutsSlotsAsTheirParameter) {
   all.push_back(f32(fc1, {2, 8, 3}));
   all.push_back(f32(kStack + "mlp.linear_fc2.weight", {2, 3, 4}));
   for (const std::vector<TensorInfo>& tensors : {slots, all})
-    EXPECT_EQ(on(make("megatron-gpt", {{"tp", 2}, {"pp", 2}}, tensors), slots[0].name, 3),
+    EXPECT_EQ(on(make_megatron("megatron-gpt", {{"tp", 2}, {"pp", 2}}, tensors), slots[0].name, 3),
               "[1:2, 2:4, 0:3][1:2, 6:8, 0:3]");
 }
 
@@ -241,12 +241,12 @@ TEST(MegatronGpt, CutsSlotsOnceMoreWithZero1) {
   const std::vector<TensorInfo> tensors = {f32(name, {4, 6}), f32("optimizer.state.exp_avg." + name, {4, 6}),
                                            f32("optimizer.state.step." + name, {})};
   for (const int zero : {1, 2}) {
-    const auto made = make("megatron-gpt", {{"tp", 2}, {"dp", 2}}, tensors, {}, {}, zero);
+    const auto made = make_megatron("megatron-gpt", {{"tp", 2}, {"dp", 2}}, tensors, {}, {}, zero);
     EXPECT_EQ(on(made, name, 3), "[0:4, 3:6]");
     EXPECT_EQ(local(made, tensors[1].name, 3), "[6] | [2:4, 3:6] at 0 step [3, 1]");
     EXPECT_EQ(on(made, tensors[2].name, 3), "[]");
   }
-  const auto made = make("megatron-gpt", {{"tp", 2}, {"dp", 2}}, tensors, {}, {}, 3);
+  const auto made = make_megatron("megatron-gpt", {{"tp", 2}, {"dp", 2}}, tensors, {}, {}, 3);
   EXPECT_EQ(local(made, name, 3), "[6] | [2:4, 3:6] at 0 step [3, 1]");
   EXPECT_EQ(local(made, tensors[1].name, 3), "[6] | [2:4, 3:6] at 0 step [3, 1]");
   EXPECT_EQ(on(made, tensors[2].name, 3), "[]");
@@ -254,12 +254,12 @@ TEST(MegatronGpt, CutsSlotsOnceMoreWithZero1) {
 
 TEST(MegatronGpt, PadsTheRangesOfZero3) {
   // 5 elements over 2: 3 and 3, the last one padding.
-  const auto made = make("replicated", {{"dp", 2}}, {f32("w", {5})}, {}, {}, 3);
+  const auto made = make_megatron("replicated", {{"dp", 2}}, {f32("w", {5})}, {}, {}, 3);
   EXPECT_EQ(local(made, "w", 1), "[3] | [3:5] at 0 step [1]");
 }
 
 TEST(MegatronGpt, HasNoRuleForNamesOfOtherModels) {
-  EXPECT_THAT(on(make("megatron-gpt", {}, {f32("model.norm.weight", {4})}), "", 0),
+  EXPECT_THAT(on(make_megatron("megatron-gpt", {}, {f32("model.norm.weight", {4})}), "", 0),
               HasSubstr("tensor 'model.norm.weight' of shape [4]: no rule of layout 'megatron-gpt' matches"));
 }
 
@@ -273,8 +273,8 @@ TEST(MegatronGpt, GivesObjectsToTheDevicesThatNeedThem) {
                                           "rng_state/shard_1.1_2.2.0.np_rng_state",
                                           "rng_state/shard_0.1.1_2.2.2",
                                           "common.iteration"};
-  const auto made = make("megatron-gpt", {{"tp", 2}, {"dp", 2}, {"pp", 2}, {"ep", 2}, {"etp", 1}},
-                         {f32(kStack + "self_attention.linear_proj.bias", {4, 3})}, {}, names);
+  const auto made = make_megatron("megatron-gpt", {{"tp", 2}, {"dp", 2}, {"pp", 2}, {"ep", 2}, {"etp", 1}},
+                                  {f32(kStack + "self_attention.linear_proj.bias", {4, 3})}, {}, names);
   ASSERT_TRUE(made) << made.error().to_string();
   std::vector<int> owners;
   for (const ObjectInfo& object : (*made)->objects()) owners.push_back(object.owner.value());
@@ -282,7 +282,7 @@ TEST(MegatronGpt, GivesObjectsToTheDevicesThatNeedThem) {
 }
 
 TEST(MegatronBert, HasItsHeadsOnTheLastStage) {
-  const auto made = make(
+  const auto made = make_megatron(
       "megatron-bert", {{"tp", 2}, {"pp", 2}},
       {f32("embedding.word_embeddings.weight", {8, 2}), f32("embedding.tokentype_embeddings.weight", {2, 2}),
        f32("encoder.layers.0.mlp.linear_fc1.weight", {8, 2}), f32("encoder.layers.0.mlp.linear_fc2.weight", {2, 8}),

@@ -15,7 +15,6 @@
 namespace tenplex {
 namespace {
 
-constexpr std::size_t kMaxRules = 4096;
 constexpr std::size_t kMaxSlots = 64;
 
 /// Reads the YAML of a model. One reader per call.

@@ -15,7 +15,6 @@
 namespace tenplex {
 namespace {
 
-constexpr std::size_t kMaxRules = 4096;
 constexpr std::size_t kMaxParts = 64;
 constexpr std::size_t kMaxAgreements = 64;
 

@@ -37,41 +37,43 @@ TEST(NamingMap, ReadsRules) {
   EXPECT_EQ(map->where(3), "map 'x' line 3");
 }
 
-std::string error_of(const std::string& tensors, const std::string& head = "sides: [a, b]\nsizes: {n: n_head}\n") {
+std::string parse_error_of(const std::string& tensors,
+                           const std::string& head = "sides: [a, b]\nsizes: {n: n_head}\n") {
   const auto map = parse_naming_map(head + (tensors.empty() ? "" : "tensors:\n" + tensors), "x");
   return map ? "no error" : map.error().to_string();
 }
 
 TEST(NamingMap, SaysWhichLineIsWrong) {
-  EXPECT_EQ(error_of(""), "map 'x' line 1: expected a key 'tensors'");
-  EXPECT_EQ(error_of("", "tensors: []\n"), "map 'x' line 1: expected a key 'sides'");
-  EXPECT_EQ(error_of("", "sides: [a, a]\n"), "map 'x' line 1: the two sides have the same name");
-  EXPECT_EQ(error_of("", "sides: [a]\n"), "map 'x' line 1: 'sides' must be a list of two names");
-  EXPECT_EQ(error_of("", "sides: [a, dim]\n"), "map 'x' line 1: a side cannot be called 'dim'");
-  EXPECT_THAT(error_of("  - {a: x, b: y, c: z}\n"), HasSubstr("map 'x' line 4: unknown key 'c' in a rule"));
-  EXPECT_THAT(error_of("  - {a: {name: x, stac: y}, b: y}\n"), HasSubstr("unknown key 'stac' in a side"));
-  EXPECT_EQ(error_of("  - {a: x}\n"), "map 'x' line 4: a rule needs 'b'");
-  EXPECT_EQ(error_of("  - {a: {blocks: 2}, b: y}\n"), "map 'x' line 4: a side needs 'name'");
-  EXPECT_THAT(error_of("  - {a: 'x.*', b: 'y.*'}\n"), HasSubstr("name 'x.*' may hold numbers"));
-  EXPECT_THAT(error_of("  - {a: 'x.{any}', b: 'y.{any}'}\n"), HasSubstr("name 'x.{any}' may hold numbers"));
-  EXPECT_THAT(error_of("  - {a: 'x.{l', b: y}\n"), HasSubstr("line 4: pattern 'x.{l': '{' is not closed"));
-  EXPECT_EQ(error_of("  - {a: 'x.{l}', b: y}\n"),
+  EXPECT_EQ(parse_error_of(""), "map 'x' line 1: expected a key 'tensors'");
+  EXPECT_EQ(parse_error_of("", "tensors: []\n"), "map 'x' line 1: expected a key 'sides'");
+  EXPECT_EQ(parse_error_of("", "sides: [a, a]\n"), "map 'x' line 1: the two sides have the same name");
+  EXPECT_EQ(parse_error_of("", "sides: [a]\n"), "map 'x' line 1: 'sides' must be a list of two names");
+  EXPECT_EQ(parse_error_of("", "sides: [a, dim]\n"), "map 'x' line 1: a side cannot be called 'dim'");
+  EXPECT_THAT(parse_error_of("  - {a: x, b: y, c: z}\n"), HasSubstr("map 'x' line 4: unknown key 'c' in a rule"));
+  EXPECT_THAT(parse_error_of("  - {a: {name: x, stac: y}, b: y}\n"), HasSubstr("unknown key 'stac' in a side"));
+  EXPECT_EQ(parse_error_of("  - {a: x}\n"), "map 'x' line 4: a rule needs 'b'");
+  EXPECT_EQ(parse_error_of("  - {a: {blocks: 2}, b: y}\n"), "map 'x' line 4: a side needs 'name'");
+  EXPECT_THAT(parse_error_of("  - {a: 'x.*', b: 'y.*'}\n"), HasSubstr("name 'x.*' may hold numbers"));
+  EXPECT_THAT(parse_error_of("  - {a: 'x.{any}', b: 'y.{any}'}\n"), HasSubstr("name 'x.{any}' may hold numbers"));
+  EXPECT_THAT(parse_error_of("  - {a: 'x.{l', b: y}\n"), HasSubstr("line 4: pattern 'x.{l': '{' is not closed"));
+  EXPECT_EQ(parse_error_of("  - {a: 'x.{l}', b: y}\n"),
             "map 'x' line 4: the sides must have the same words, in names or under 'stack': [l] and []");
-  EXPECT_EQ(error_of("  - {a: ['x.{l}', x], b: y, widths: [1, 1]}\n"),
+  EXPECT_EQ(parse_error_of("  - {a: ['x.{l}', x], b: y, widths: [1, 1]}\n"),
             "map 'x' line 4: 'x.{l}' and 'x' must have the same words in braces");
-  EXPECT_EQ(error_of("  - {a: {name: 'x.{l}', stack: l}, b: 'y.{l}'}\n"),
+  EXPECT_EQ(parse_error_of("  - {a: {name: 'x.{l}', stack: l}, b: 'y.{l}'}\n"),
             "map 'x' line 4: 'l' is in the name and under 'stack'");
-  EXPECT_EQ(error_of("  - {a: [x, y], b: z}\n"), "map 'x' line 4: 'widths' must have 2 numbers or sizes, one per part");
-  EXPECT_EQ(error_of("  - {a: [x, y], b: [z, v, w]}\n"), "map 'x' line 4: 2 names for 3 parts");
-  EXPECT_EQ(error_of("  - {a: {name: [x, y], blocks: 2}, b: z, widths: [1, 1]}\n"),
+  EXPECT_EQ(parse_error_of("  - {a: [x, y], b: z}\n"),
+            "map 'x' line 4: 'widths' must have 2 numbers or sizes, one per part");
+  EXPECT_EQ(parse_error_of("  - {a: [x, y], b: [z, v, w]}\n"), "map 'x' line 4: 2 names for 3 parts");
+  EXPECT_EQ(parse_error_of("  - {a: {name: [x, y], blocks: 2}, b: z, widths: [1, 1]}\n"),
             "map 'x' line 4: 'blocks' is for one tensor that holds all parts");
-  EXPECT_EQ(error_of("  - {a: {name: x, blocks: 2}, b: {name: z, blocks: 2}}\n"),
+  EXPECT_EQ(parse_error_of("  - {a: {name: x, blocks: 2}, b: {name: z, blocks: 2}}\n"),
             "map 'x' line 4: 'widths' and 'blocks' are for rules that join parts");
-  EXPECT_EQ(error_of("  - {a: [x, y], b: z, widths: [1, m]}\n"),
+  EXPECT_EQ(parse_error_of("  - {a: [x, y], b: z, widths: [1, m]}\n"),
             "map 'x' line 4: a width names size 'm', which is not under 'sizes' before");
-  EXPECT_EQ(error_of("  - {a: [x, y], b: z, widths: [1, 0]}\n"),
+  EXPECT_EQ(parse_error_of("  - {a: [x, y], b: z, widths: [1, 0]}\n"),
             "map 'x' line 4: a width must be in 1..4611686018427387904, found 0");
-  EXPECT_EQ(error_of("", "sides: [a, b]\nsizes: {n: {default: m}, m: k}\n"),
+  EXPECT_EQ(parse_error_of("", "sides: [a, b]\nsizes: {n: {default: m}, m: k}\n"),
             "map 'x' line 2: 'default' names size 'm', which is not under 'sizes' before");
 }
 

@@ -10,7 +10,6 @@
 namespace tenplex {
 namespace {
 
-constexpr std::size_t kMaxRules = 4096;
 constexpr std::size_t kMaxKeys = 64;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 62;
 

@@ -1,6 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 #include "tenplex/ptc/stored_padding.h"
+#include "tenplex/ptc/testing/tensor_infos.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,8 +28,6 @@ slots: {whole: replicated, exp_avg: zero1}
                       "x")
       .value();
 }
-
-TensorInfo f32(std::string name, const Dims& shape) { return {std::move(name), DType::kFloat32, shape}; }
 
 /// The real shape of one stored tensor, or the refusal.
 std::string real(const std::string& name, const Dims& stored, const std::optional<MeshSizes>& mesh = std::nullopt) {

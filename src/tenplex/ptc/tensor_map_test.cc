@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tenplex/ptc/testing/tensor_infos.h"
+
 namespace tenplex {
 namespace {
 
@@ -42,8 +44,6 @@ TEST(Clip, CutsAPieceOnBothSides) {
   EXPECT_EQ(to_string(*clipped), "7[5:8, 1:2] as [2:3, 11:12, 1:4] axes -1 1 0");
   EXPECT_FALSE(clip(piece, {{0, 0}, {4, 3}}));
 }
-
-TensorInfo f32(const char* name, const Dims& shape) { return {name, DType::kFloat32, shape}; }
 
 /// What check_map() says of a map of sources a [2, 3] and b [3] to one target t [3, 3] by these pieces.
 std::string verdict(std::vector<MapPiece> pieces) {

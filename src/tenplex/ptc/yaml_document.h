@@ -47,6 +47,9 @@ struct YamlForm {
   std::size_t max_values = 200'000;              ///< scalars (keys too), sequences and maps
 };
 
+/// Most entries of one list or map of rules.
+inline constexpr std::size_t kMaxRules = 4096;
+
 /// Reads typed values out of a document; `document` is what messages call it ("layout 'x'").
 class YamlReader {
  public:

@@ -14,8 +14,6 @@
 namespace tenplex {
 namespace {
 
-constexpr std::int64_t kWindowBytes = 1 << 20;
-
 struct Alias {
   TensorId alias;
   TensorId stored;
@@ -53,7 +51,7 @@ bool is_stored_once(const RoundContext& context, const Alias& pair) {
 
 Result<AliasScan> plan_scans(const RoundContext& context, const Alias& pair) {
   const std::int64_t most = context.slots.window_bytes() / 2;
-  const WindowLimits limits{std::min(kWindowBytes, most), most};
+  const WindowLimits limits{std::min(kScanWindowBytes, most), most};
   const DType dtype = context.target.tensors()[pair.stored.index()].dtype;
   TENPLEX_ASSIGN_OR_RETURN(Scan alias, Scan::plan(context.reader, context.source, pair.alias, dtype, limits));
   TENPLEX_ASSIGN_OR_RETURN(Scan stored, Scan::plan(context.reader, context.source, pair.stored, dtype, limits));

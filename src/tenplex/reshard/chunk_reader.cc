@@ -22,7 +22,7 @@ constexpr std::int64_t kItemGapBytes = 3 << 10;
 constexpr std::int64_t kRunGapBytes = 512;
 
 // Runs nearer to each other than this touch every page on the way, which the disk reads in any case.
-constexpr std::int64_t kPageBytes = 4 << 10;
+constexpr std::int64_t kDiskPageBytes = 4 << 10;
 
 // The widest gap between neighbouring parts of a box in its file.
 std::int64_t widest_gap(StoredBox box) {
@@ -169,7 +169,7 @@ class ChunkReader::Pass {
       const int dim = box.widest_dim();
       const std::int64_t gap = dim < 0 ? 0 : box.file_strides[dim] - box.part(dim, 0, 1).span();
       if (dim < 0 || (gap <= kRunGapBytes && box.span() - box.bytes() <= std::max(box.bytes(), kRunGapBytes)) ||
-          widest_gap(box) < kPageBytes) {
+          widest_gap(box) < kDiskPageBytes) {
         const MutableByteSpan bytes = scratch_.first(static_cast<std::size_t>(box.span()));
         TENPLEX_TRY(read_bytes({&box, 1}, box.position, bytes));
         box.copy_from(bytes.data(), box.position);

@@ -25,7 +25,7 @@ constexpr std::uint64_t kSeeds = 12;
 const std::string kTarget = "/out/target";
 const std::string kObjects = "/out/objects";
 
-struct Case {
+struct CrashCase {
   std::string name;
   std::string format;
   bool tree = true;  ///< the source has a tree with objects; else a file of notes beside the tensors
@@ -33,8 +33,8 @@ struct Case {
   std::int64_t max_file_bytes = 0;
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> kCases = {
+const std::vector<CrashCase>& cases() {
+  static const std::vector<CrashCase> kCases = {
       {"SafetensorsFileWithObjects", "safetensors"},
       {.name = "SafetensorsFileWithExtraFiles", .format = "safetensors", .tree = false},
       {.name = "SafetensorsFolder", .format = "safetensors", .devices = 2},
@@ -105,7 +105,7 @@ class CrashReplay : public ::testing::TestWithParam<std::tuple<std::size_t, bool
       model_.put_file("/out/" + file, memory_.content("/out/" + file).value());
   }
 
-  static const Case& parameters() { return cases()[std::get<0>(GetParam())]; }
+  static const CrashCase& parameters() { return cases()[std::get<0>(GetParam())]; }
   static bool overwrite() { return std::get<1>(GetParam()); }
   static std::string before() { return overwrite() ? "old" : "nothing"; }
 

@@ -13,8 +13,6 @@
 namespace tenplex {
 namespace {
 
-constexpr std::int64_t kWindowBytes = 1 << 20;
-
 /// Index of the first element of a box that is one run of the flattened tensor.
 std::int64_t flat_index(const ReadPlan& plan, const Dims& shape, const Box& box) {
   const Dims strides = row_major_strides(shape);
@@ -44,7 +42,7 @@ Result<std::vector<Digest>> digest_tensors(const CheckpointReader& checkpoint, c
   for (const TensorInfo& tensor : tensors) total += size_bytes(tensor);
   progress.start_phase("digest", total);
   const std::int64_t most = slots->window_bytes();
-  const WindowLimits limits{std::min(kWindowBytes, most), most};
+  const WindowLimits limits{std::min(kScanWindowBytes, most), most};
   const auto cost = [&](std::size_t t) { return 1 + collection->shard_count(TensorId(t)); };
   const auto plan = [&](std::size_t t) -> Result<Scan> {
     TENPLEX_ASSIGN_OR_RETURN(Scan scan, Scan::plan(checkpoint, *collection, TensorId(t), tensors[t].dtype, limits));

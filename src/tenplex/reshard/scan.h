@@ -12,6 +12,9 @@
 
 namespace tenplex {
 
+/// How much a scan reads at a time where memory allows it: what a core's cache holds.
+inline constexpr std::int64_t kScanWindowBytes = 1 << 20;
+
 class Scan {
  public:
   /// In dtype `target`, converting where the stored one differs. Errors: those of plan_scan().

@@ -20,8 +20,6 @@ namespace {
 
 using Kind = TensorDifference::Kind;
 
-constexpr std::int64_t kWindowBytes = 1 << 20;
-
 /// One tensor that both have.
 struct Pair {
   TensorId first;
@@ -112,7 +110,7 @@ void Comparison::match(VerifyReport* report) {
 Result<PairScan> Comparison::plan(const Pair& pair) const {
   // Two windows lie in a slot at a time.
   const std::int64_t most = slots_.window_bytes() / 2;
-  const WindowLimits limits{std::min(kWindowBytes, most), most};
+  const WindowLimits limits{std::min(kScanWindowBytes, most), most};
   const DType dtype = second_.tensor(pair.second).dtype;
   TENPLEX_ASSIGN_OR_RETURN(Scan first, Scan::plan(first_.checkpoint, *first_.collection, pair.first, dtype, limits));
   TENPLEX_ASSIGN_OR_RETURN(Scan second,

@@ -19,8 +19,8 @@ std::string item_of(const std::string& data) {
 }
 
 // A data file of items that are equally long, one for each chunk.
-struct Folder {
-  explicit Folder(const std::vector<std::string>& items) : item_bytes(static_cast<std::int64_t>(items[0].size())) {
+struct StoredFolder {
+  explicit StoredFolder(const std::vector<std::string>& items) : item_bytes(static_cast<std::int64_t>(items[0].size())) {
     std::string content;
     for (const std::string& item : items) {
       chunks.add({TensorId(0), DeviceId(0), 0, static_cast<std::int64_t>(content.size()), Box{{0}, {2}}});
@@ -43,7 +43,7 @@ struct Folder {
 
 TEST(ItemLocator, FindsTheDataOfItemsThatAreLikeTheFirst) {
   const std::vector<std::string> data = {"aaaaAAAA", "bbbbBBBB", "ccccCCCC"};
-  const Folder folder({item_of(data[0]), item_of(data[1]), item_of(data[2])});
+  const StoredFolder folder({item_of(data[0]), item_of(data[1]), item_of(data[2])});
   for (const std::size_t chunk : {0U, 1U, 2U, 0U}) {
     const auto location = folder.locate(chunk);
     ASSERT_TRUE(location) << location.error().to_string();
@@ -59,7 +59,7 @@ TEST(ItemLocator, FindsTheDataOfItemsThatAreLikeTheFirst) {
 TEST(ItemLocator, ReadsAnItemInFullThatIsOnlyNearlyLikeTheFirst) {
   std::string damaged = item_of("bbbbBBBB");
   damaged[damaged.find("FloatStorage")] = 'B';
-  const Folder folder({item_of("aaaaAAAA"), damaged, item_of("ccccCCCC")});
+  const StoredFolder folder({item_of("aaaaAAAA"), damaged, item_of("ccccCCCC")});
   EXPECT_TRUE(folder.locate(0));
   const auto location = folder.locate(1);
   ASSERT_FALSE(location);
@@ -73,7 +73,7 @@ TEST(ItemLocator, LearnsNothingFromAnItemWithoutAByteOrderInFrontOfItsData) {
   none[none.find("byteorder")] = 'B';
   std::string listed = none;
   none[none.rfind("byteorder")] = 'B';
-  const Folder folder({none, listed});
+  const StoredFolder folder({none, listed});
   EXPECT_TRUE(folder.locate(0));
   EXPECT_FALSE(folder.locate(1));
 }

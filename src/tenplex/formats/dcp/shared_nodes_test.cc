@@ -9,7 +9,7 @@
 namespace tenplex::dcp {
 namespace {
 
-TensorView view_of(std::size_t tensor) {
+TensorView view_of_tensor(std::size_t tensor) {
   TensorView view;
   view.tensor = TensorId(tensor);
   view.storage = static_cast<std::uint32_t>(tensor);
@@ -26,7 +26,7 @@ std::vector<SharedNode> shared_in(const StateGraph& graph) {
 // {"a": (t, 1), "b": (2, t)} with t = (tensor,), the example of the header.
 TEST(SharedNodes, AreFoundOnceEachWithoutWhatLiesBelow) {
   StateGraph graph;
-  const NodeId t = graph.add_tuple({graph.add_tensor(view_of(0))});
+  const NodeId t = graph.add_tuple({graph.add_tensor(view_of_tensor(0))});
   const NodeId a = graph.add_tuple({t, graph.add_int(1)});
   const NodeId b = graph.add_tuple({graph.add_int(2), t, t});
   graph.root = graph.add_dict({graph.add_string("a"), a, graph.add_string("b"), b});
@@ -35,7 +35,7 @@ TEST(SharedNodes, AreFoundOnceEachWithoutWhatLiesBelow) {
 
 TEST(SharedNodes, OfAnOpenedContainerAreFirstInTheTree) {
   StateGraph graph;
-  const NodeId d = graph.add_dict({graph.add_string("x"), graph.add_tensor(view_of(0))});
+  const NodeId d = graph.add_dict({graph.add_string("x"), graph.add_tensor(view_of_tensor(0))});
   graph.root =
       graph.add_dict({graph.add_string("t"), graph.add_tuple({d}), graph.add_string("d"), d, graph.add_string("e"), d});
   EXPECT_EQ(shared_in(graph), (std::vector<SharedNode>{{{1, 0}, {3}}}));
@@ -62,8 +62,8 @@ TEST(SharedNodes, AreNoAtomsAndNothingWithinOneObject) {
 BuiltState read_back(const TensorInfo& second) {
   BuiltState built;
   StateGraph& graph = built.graph;
-  const NodeId a = graph.add_tuple({graph.add_tensor(view_of(1)), graph.add_int(1)});
-  const NodeId b = graph.add_tuple({graph.add_tensor(view_of(2))});
+  const NodeId a = graph.add_tuple({graph.add_tensor(view_of_tensor(1)), graph.add_int(1)});
+  const NodeId b = graph.add_tuple({graph.add_tensor(view_of_tensor(2))});
   graph.root = graph.add_dict({graph.add_string("a"), a, graph.add_string("b"), b});
   built.inner.resize(2);
   built.inner[0].tensor = {"x", DType::kFloat32, {2}};

@@ -13,13 +13,13 @@
 
 #include "tenplex/base/counted.h"
 #include "tenplex/formats/deepspeed/model_tree.h"
+#include "tenplex/formats/deepspeed/universal_state.h"
 #include "tenplex/formats/state/lookup.h"
 
 namespace tenplex::deepspeed {
 namespace {
 
 constexpr std::string_view kOptimizerState = "zero/optimizer_state.pt";
-constexpr std::string_view kMasterFile = "fp32";
 constexpr std::string_view kStepFile = "step";
 
 /// The part of a file's name before ".pt", or nothing.

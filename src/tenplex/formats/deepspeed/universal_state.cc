@@ -15,7 +15,6 @@ namespace tenplex::deepspeed {
 namespace {
 
 constexpr std::string_view kSlotStart = "optimizer.state.";
-constexpr std::string_view kMasterFile = "fp32";
 
 Error missing(std::string_view what) {
   return unsupported(fmt::format(

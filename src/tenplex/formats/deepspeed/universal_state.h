@@ -11,12 +11,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tenplex/formats/checkpoint.h"
 
 namespace tenplex::deepspeed {
+
+/// The file of a parameter's float32 master.
+inline constexpr std::string_view kMasterFile = "fp32";
 
 struct UniversalSlot {
   std::string file;  ///< "fp32", "exp_avg", …

@@ -14,7 +14,6 @@
 namespace tenplex::hf {
 namespace {
 
-constexpr std::string_view kExtension = ".safetensors";
 constexpr std::string_view kIndexExtension = ".safetensors.index.json";
 constexpr std::string_view kMainIndex = "model.safetensors.index.json";
 constexpr std::string_view kMainFile = "model.safetensors";

@@ -12,7 +12,6 @@
 namespace tenplex::hf {
 namespace {
 
-constexpr std::string_view kExtension = ".safetensors";
 constexpr std::size_t kDigits = 5;
 
 Result<void> read_total_size(JsonReader& json, Index* index) {

@@ -19,6 +19,9 @@
 
 namespace tenplex::hf {
 
+/// Of every file with tensors.
+inline constexpr std::string_view kExtension = ".safetensors";
+
 struct Index {
   std::optional<std::int64_t> total_size;                       ///< bytes of all tensors, as stated
   std::vector<std::pair<std::string, std::string>> weight_map;  ///< tensor, file, in the index's order

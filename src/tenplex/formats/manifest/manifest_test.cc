@@ -15,7 +15,7 @@ struct Decoded {
   std::vector<ManifestShard> shards;
 };
 
-Result<Decoded> decode(std::string_view text) {
+Result<Decoded> decode_manifest(std::string_view text) {
   Decoded decoded;
   ManifestVisitor visitor;
   visitor.head = [&](const ManifestHead& head) {
@@ -51,7 +51,7 @@ constexpr std::string_view kExample =
     R"({"on":[1],"shape":[4],"pieces":[[[3,0],[1,2],0]]}]}]}})";
 
 TEST(Manifest, DecodesTheDocumentedExample) {
-  const auto decoded = decode(kExample);
+  const auto decoded = decode_manifest(kExample);
   ASSERT_TRUE(decoded.has_value()) << decoded.error().to_string();
   EXPECT_EQ(decoded->head.files[1], (ManifestFile{"device-00001-of-00002.safetensors", 114}));
   EXPECT_EQ(decoded->head.layout, (LayoutNote{"fsdp", "", {{"fsdp", 2}}}));
@@ -78,17 +78,18 @@ TEST(Manifest, WritesTheDocumentedExample) {
 TEST(Manifest, RefusesANewerVersionAndChangedBodies) {
   std::string newer(kExample);
   newer.replace(newer.find("\"oldest_reader\":1"), 17, "\"oldest_reader\":2");
-  EXPECT_EQ(decode(newer).error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(decode_manifest(newer).error().code(), ErrorCode::kUnsupported);
   std::string changed(kExample);
   changed.replace(changed.find("[3,2]"), 5, "[2,2]");
-  EXPECT_NE(decode(changed).error().message().find("checksum"), std::string::npos);
-  EXPECT_EQ(decode("{}").error().code(), ErrorCode::kCorrupt);
+  EXPECT_NE(decode_manifest(changed).error().message().find("checksum"), std::string::npos);
+  EXPECT_EQ(decode_manifest("{}").error().code(), ErrorCode::kCorrupt);
 }
 
 TEST(Manifest, ChecksEveryShard) {
-  EXPECT_TRUE(decode(with_shard(R"({"on":[0,1],"box":[[0,0],[4,2]]})")).has_value());
-  EXPECT_TRUE(decode(with_shard(R"({"on":[1],"shape":[8],"pieces":[[[0,0],[4,2],0,[1,4]]],"key":"w#1"})")).has_value());
-  EXPECT_TRUE(decode(with_shard(R"({"on":[1],"shape":[0],"pieces":[]})")).has_value());
+  EXPECT_TRUE(decode_manifest(with_shard(R"({"on":[0,1],"box":[[0,0],[4,2]]})")).has_value());
+  EXPECT_TRUE(decode_manifest(with_shard(R"({"on":[1],"shape":[8],"pieces":[[[0,0],[4,2],0,[1,4]]],"key":"w#1"})"))
+                  .has_value());
+  EXPECT_TRUE(decode_manifest(with_shard(R"({"on":[1],"shape":[0],"pieces":[]})")).has_value());
   for (const std::string shard : {R"({"on":[2],"box":[[0,0],[4,2]]})",
                                   R"({"on":[-1],"box":[[0,0],[4,2]]})",
                                   R"({"on":[],"box":[[0,0],[4,2]]})",
@@ -112,30 +113,30 @@ TEST(Manifest, ChecksEveryShard) {
                                   R"({"on":[0],"box":[[0,0],[4,2]],"shape":[4,2]})",
                                   R"({"on":[0],"box":[[0,0],[4,2]],"x":1})",
                                   R"({"on":[0],"on":[0],"box":[[0,0],[4,2]]})"})
-    EXPECT_FALSE(decode(with_shard(shard)).has_value()) << shard;
+    EXPECT_FALSE(decode_manifest(with_shard(shard)).has_value()) << shard;
 }
 
 TEST(Manifest, RefusesSizesThatCannotBe) {
-  EXPECT_FALSE(decode(envelope(R"({"files":[["a",-1]],"tensors":[]})")).has_value());
-  EXPECT_FALSE(decode(envelope(R"({"extra_files":[["a",-1]],"tensors":[]})")).has_value());
-  EXPECT_FALSE(decode(envelope(R"({"layout":{"mesh":[["dp",0]]},"tensors":[]})")).has_value());
-  EXPECT_TRUE(decode(envelope(R"({"layout":{"mesh":[["dp",1]]},"tensors":[]})")).has_value());
+  EXPECT_FALSE(decode_manifest(envelope(R"({"files":[["a",-1]],"tensors":[]})")).has_value());
+  EXPECT_FALSE(decode_manifest(envelope(R"({"extra_files":[["a",-1]],"tensors":[]})")).has_value());
+  EXPECT_FALSE(decode_manifest(envelope(R"({"layout":{"mesh":[["dp",0]]},"tensors":[]})")).has_value());
+  EXPECT_TRUE(decode_manifest(envelope(R"({"layout":{"mesh":[["dp",1]]},"tensors":[]})")).has_value());
 }
 
 TEST(Manifest, NamesATensorThatIsTooLargeOnce) {
   const std::string body = R"({"tensors":[{"name":"w","dtype":"float32","shape":[1000000000000000000],"shards":[]}]})";
-  EXPECT_EQ(decode(envelope(body)).error().to_string(),
+  EXPECT_EQ(decode_manifest(envelope(body)).error().to_string(),
             "tensor 'w': float32 of shape [1000000000000000000] has 2^60 bytes or more");
   const std::string shard = R"({"on":[0],"shape":[2000000000000000000],"pieces":[]})";
-  EXPECT_EQ(decode(with_shard(shard)).error().to_string(),
+  EXPECT_EQ(decode_manifest(with_shard(shard)).error().to_string(),
             "tensor 'w': shard 0: uint8 of shape [2000000000000000000] has 2^60 bytes or more");
 }
 
 TEST(Manifest, RefusesPathsThatLeaveTheFolder) {
-  EXPECT_FALSE(decode(envelope(R"({"files":[["../a",1]],"tensors":[]})")).has_value());
-  EXPECT_FALSE(decode(envelope(R"({"files":[["/a",1]],"tensors":[]})")).has_value());
-  EXPECT_FALSE(decode(envelope(R"({"extra_files":[["../a",1]],"tensors":[]})")).has_value());
-  EXPECT_TRUE(decode(envelope(R"({"files":[["a",1]],"later":[1,{"x":2}],"tensors":[]})")).has_value());
+  EXPECT_FALSE(decode_manifest(envelope(R"({"files":[["../a",1]],"tensors":[]})")).has_value());
+  EXPECT_FALSE(decode_manifest(envelope(R"({"files":[["/a",1]],"tensors":[]})")).has_value());
+  EXPECT_FALSE(decode_manifest(envelope(R"({"extra_files":[["../a",1]],"tensors":[]})")).has_value());
+  EXPECT_TRUE(decode_manifest(envelope(R"({"files":[["a",1]],"later":[1,{"x":2}],"tensors":[]})")).has_value());
 }
 
 }  // namespace

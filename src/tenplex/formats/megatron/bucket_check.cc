@@ -13,7 +13,7 @@
 namespace tenplex::megatron {
 namespace {
 
-constexpr std::string_view kPrefix = "optimizer.distributed.dp_group_idx_";
+constexpr std::string_view kBucketPrefix = "optimizer.distributed.dp_group_idx_";
 
 /// An axis of a mesh, and what Megatron-LM calls its size.
 struct Axis {
@@ -31,7 +31,7 @@ std::int64_t size_of(const LayoutNote& target, std::string_view axis) {
   return found == target.mesh.end() ? 1 : found->second;
 }
 
-Error refused(std::string_view what) {
+Error needs_order(std::string_view what) {
   return unsupported(fmt::format(
       "the optimizer's state is in flat buckets (dp_reshardable), which can be cut anew only with the order "
       "of the parameters, and the checkpoint does not say it: {}; --only model leaves the optimizer out",
@@ -40,13 +40,13 @@ Error refused(std::string_view what) {
 
 }  // namespace
 
-bool is_of_bucket(std::string_view name) { return name.starts_with(kPrefix); }
+bool is_of_bucket(std::string_view name) { return name.starts_with(kBucketPrefix); }
 
 Result<void> check_buckets(const CheckpointInfo& source, const LayoutNote& target) {
   std::set<std::string_view> groups;
   for (const TensorInfo& tensor : source.tensors) {
     if (!is_of_bucket(tensor.name)) continue;
-    const std::string_view rest = std::string_view(tensor.name).substr(kPrefix.size());
+    const std::string_view rest = std::string_view(tensor.name).substr(kBucketPrefix.size());
     groups.insert(rest.substr(0, rest.find('.')));
   }
   if (groups.empty()) return {};
@@ -57,14 +57,15 @@ Result<void> check_buckets(const CheckpointInfo& source, const LayoutNote& targe
     const std::int64_t after = size_of(target, axis.name);
     is_known = is_known || before;
     if (before && *before != after)
-      return refused(
+      return needs_order(
           fmt::format("expected {}={} as in its {}, found {}={}", axis.name, *before, axis.argument, axis.name, after));
   }
   const std::int64_t ranks = size_of(target, "tp") * size_of(target, "pp");
   // Experts have groups of their own, of which only the arguments tell.
   const auto found = static_cast<std::int64_t>(groups.size());
   if (is_known ? found % ranks != 0 : found != ranks)
-    return refused(fmt::format("it has buckets of {} model-parallel ranks, the target has {}", groups.size(), ranks));
+    return needs_order(
+        fmt::format("it has buckets of {} model-parallel ranks, the target has {}", groups.size(), ranks));
   return {};
 }
 

@@ -58,7 +58,7 @@ bool is_safe(std::string_view global) {
   return global.starts_with(kTorch) && parse_dtype(global.substr(kTorch.size())).has_value();
 }
 
-Error refused(std::string_view name) {
+Error no_place(std::string_view name) {
   return unsupported(
       fmt::format("'{}' has no place in a Megatron-Core checkpoint, whose loader refuses it; --only tensors leaves out "
                   "what is no tensor",
@@ -76,11 +76,11 @@ Result<void> check_classes(const StateGraph& graph, NodeId root) {
     if (id == kNoNode || seen[id]) continue;
     seen[id] = true;
     const Node& node = graph[id];
-    if (node.kind == NodeKind::kFrozenSet) return refused("frozenset");
+    if (node.kind == NodeKind::kFrozenSet) return no_place("frozenset");
     if (node.kind == NodeKind::kGlobal && !is_safe(node.text)) {
       std::string name = node.text;
       std::replace(name.begin(), name.end(), '\n', '.');
-      return refused(name);
+      return no_place(name);
     }
     graph.for_each_edge(id, [&](NodeId edge) { open.push_back(edge); });
   }

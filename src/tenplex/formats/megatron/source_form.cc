@@ -9,14 +9,14 @@
 namespace tenplex::megatron {
 namespace {
 
-constexpr std::string_view kPrefix = "megatron-dist.";
+constexpr std::string_view kFormPrefix = "megatron-dist.";
 constexpr std::string_view kCommon = "megatron-dist.common";
 constexpr std::string_view kIntegrity = "megatron-dist.integrity";
 constexpr std::string_view kMetadata = "megatron-dist.metadata";
 
 }  // namespace
 
-bool is_form_key(std::string_view key) { return key.starts_with(kPrefix); }
+bool is_form_key(std::string_view key) { return key.starts_with(kFormPrefix); }
 
 JsonTexts encode_form(const SourceForm& form) {
   JsonTexts entries;

@@ -15,7 +15,7 @@ namespace tenplex::megatron_legacy {
 namespace {
 
 constexpr std::string_view kPrefix = "mp_rank_";
-constexpr std::size_t kMaxDigits = 6;
+constexpr std::size_t kMaxRankDigits = 6;
 
 bool has_rank_folders(FileSystem& files, const std::string& folder) {
   const auto entries = files.list(folder);
@@ -43,7 +43,7 @@ std::vector<std::int64_t> parse_rank_folder(std::string_view name) {
   std::vector<std::int64_t> numbers;
   for (std::string_view rest = name.substr(kPrefix.size());;) {
     const std::size_t end = std::min(rest.find('_'), rest.size());
-    const auto number = end < 2 || end > kMaxDigits ? std::nullopt : decimal_of(rest.substr(0, end));
+    const auto number = end < 2 || end > kMaxRankDigits ? std::nullopt : decimal_of(rest.substr(0, end));
     if (!number || numbers.size() == 3) return {};
     numbers.push_back(*number);
     if (end == rest.size()) return numbers;

@@ -24,7 +24,7 @@ Result<Header> read(const std::string& content) {
 }
 
 /// "" or the message of the error that the header gives.
-std::string error_of(const std::string& json, std::int64_t data_bytes) {
+std::string header_error_of(const std::string& json, std::int64_t data_bytes) {
   const auto header = parse_header(json, data_bytes);
   return header ? "" : header.error().to_string();
 }
@@ -63,8 +63,8 @@ TEST(Header, KnowsTheSizeOfEveryDtype) {
       {"F6_E3M2", 6}, {"F6_E2M3", 6},     {"F4", 4},      {"BOOL", 8}};
   ASSERT_EQ(bits.size(), 22U);
   for (const auto& [name, width] : bits) {
-    EXPECT_EQ(error_of("{\"t\":" + entry(name, "[2,4]", 0, width) + "}", width), "") << name;
-    EXPECT_NE(error_of("{\"t\":" + entry(name, "[2,4]", 0, width + 1) + "}", width + 1), "") << name;
+    EXPECT_EQ(header_error_of("{\"t\":" + entry(name, "[2,4]", 0, width) + "}", width), "") << name;
+    EXPECT_NE(header_error_of("{\"t\":" + entry(name, "[2,4]", 0, width + 1) + "}", width + 1), "") << name;
   }
 }
 
@@ -120,8 +120,8 @@ TEST(Header, SaysWhichRuleIsBroken) {
       {"UTF-8", "{\"\xff\":" + good + "}", 4, "not valid UTF-8"},
   };
   for (const BadHeader& bad : cases)
-    EXPECT_NE(error_of(bad.json, bad.data_bytes).find(bad.message), std::string::npos)
-        << bad.what << ": " << error_of(bad.json, bad.data_bytes);
+    EXPECT_NE(header_error_of(bad.json, bad.data_bytes).find(bad.message), std::string::npos)
+        << bad.what << ": " << header_error_of(bad.json, bad.data_bytes);
 }
 
 TEST(Header, RefusesALengthThatTheFileDoesNotHave) {

@@ -7,7 +7,7 @@
 namespace tenplex {
 namespace {
 
-TensorView view_of(std::uint32_t storage, std::uint32_t object) {
+TensorView view_of_storage(std::uint32_t storage, std::uint32_t object) {
   TensorView view;
   view.tensor = TensorId(0);
   view.storage = storage;
@@ -17,10 +17,10 @@ TensorView view_of(std::uint32_t storage, std::uint32_t object) {
 
 TEST(ViewNumbers, CloseGapsAndKeepTheOrder) {
   StateGraph graph;
-  const NodeId high = graph.add_tensor(view_of(0x80000007, 9));
-  const NodeId low = graph.add_tensor(view_of(4, 0));
-  const NodeId same = graph.add_tensor(view_of(0x80000007, 0xffffffff));
-  const NodeId bare = graph.add_tensor(view_of(5, 0));
+  const NodeId high = graph.add_tensor(view_of_storage(0x80000007, 9));
+  const NodeId low = graph.add_tensor(view_of_storage(4, 0));
+  const NodeId same = graph.add_tensor(view_of_storage(0x80000007, 0xffffffff));
+  const NodeId bare = graph.add_tensor(view_of_storage(5, 0));
   graph[bare].kind = NodeKind::kStorage;
   const ViewNumbers numbers(graph);
   EXPECT_EQ(numbers.storage(graph.view(low)), 0U);
@@ -36,7 +36,7 @@ TEST(ViewNumbers, CloseGapsAndKeepTheOrder) {
 
 TEST(ViewNumbers, HaveNoObjectWhereTheGraphHasNone) {
   StateGraph graph;
-  const NodeId only = graph.add_tensor(view_of(0, 0));
+  const NodeId only = graph.add_tensor(view_of_storage(0, 0));
   EXPECT_EQ(ViewNumbers(graph).object(graph.view(only)), 0U);
   EXPECT_EQ(ViewNumbers(graph).storage(graph.view(only)), 0U);
 }

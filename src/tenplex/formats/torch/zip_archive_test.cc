@@ -50,7 +50,7 @@ std::size_t central(const std::string& bytes, int index) {
   return at;
 }
 
-std::string error_of(std::string bytes) {
+std::string archive_error_of(std::string bytes) {
   const Zip zip(std::move(bytes));
   auto archive = zip.open();
   if (!archive) return archive.error().to_string();
@@ -99,81 +99,81 @@ TEST(ZipArchive, OpensARangeOfAFile) {
 TEST(ZipArchive, RefusesEveryTruncation) {
   const std::string bytes = small_zip();
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_NE(error_of(bytes.substr(0, size)), "no error") << size;
+    EXPECT_NE(archive_error_of(bytes.substr(0, size)), "no error") << size;
 }
 
 TEST(ZipArchive, FindsAFlippedBitInData) {
   std::string bytes = small_zip();
   bytes[bytes.find("abcd")] = 'b';
-  EXPECT_THAT(error_of(bytes), HasSubstr("CRC-32"));
+  EXPECT_THAT(archive_error_of(bytes), HasSubstr("CRC-32"));
 }
 
 TEST(ZipArchive, AcceptsEntriesWithoutACrc) {
   std::string bytes = small_zip();
   bytes.replace(central(bytes, 4) + 16, 4, 4, '\0');
   bytes[bytes.find("abcd")] = 'b';
-  EXPECT_EQ(error_of(bytes), "no error");
+  EXPECT_EQ(archive_error_of(bytes), "no error");
 }
 
 TEST(ZipArchive, RefusesSizesThatReachIntoTheNextEntry) {
   std::string bytes = small_zip();
   const std::size_t at = central(bytes, 4);
   bytes[at + 20] = bytes[at + 24] = 127;
-  EXPECT_THAT(error_of(bytes), HasSubstr("overlaps"));
+  EXPECT_THAT(archive_error_of(bytes), HasSubstr("overlaps"));
 }
 
 TEST(ZipArchive, RefusesEntriesOutsideTheArchive) {
   std::string bytes = small_zip();
   bytes[central(bytes, 4) + 45] = 1;
-  EXPECT_THAT(error_of(bytes), HasSubstr("outside"));
+  EXPECT_THAT(archive_error_of(bytes), HasSubstr("outside"));
 }
 
 TEST(ZipArchive, RefusesTwoEntriesInOnePlace) {
   std::string bytes = small_zip();
   bytes.replace(central(bytes, 5) + 42, 4, bytes, central(bytes, 4) + 42, 4);
-  EXPECT_THAT(error_of(bytes), HasSubstr("overlaps"));
+  EXPECT_THAT(archive_error_of(bytes), HasSubstr("overlaps"));
 }
 
 TEST(ZipArchive, RefusesTwoEntriesOfOneName) {
   std::string bytes = small_zip();
   bytes[central(bytes, 5) + 46 + 7] = '0';  // x/data/1 → x/data/0
-  EXPECT_THAT(error_of(bytes), HasSubstr("two entries have the name"));
+  EXPECT_THAT(archive_error_of(bytes), HasSubstr("two entries have the name"));
 }
 
 TEST(ZipArchive, RefusesNamesThatLeaveTheFolder) {
   std::string bytes = small_zip();
   bytes.replace(central(bytes, 4) + 46, 8, "../ata/0");
-  EXPECT_THAT(error_of(bytes), HasSubstr("no name for an entry"));
+  EXPECT_THAT(archive_error_of(bytes), HasSubstr("no name for an entry"));
 }
 
 TEST(ZipArchive, RefusesALocalHeaderOfAnotherName) {
   std::string bytes = small_zip();
   bytes[bytes.find("x/data/0")] = 'y';
-  EXPECT_THAT(error_of(bytes), HasSubstr("another name"));
+  EXPECT_THAT(archive_error_of(bytes), HasSubstr("another name"));
 }
 
 TEST(ZipArchive, RefusesCompressedAndEncryptedEntries) {
   std::string compressed = small_zip();
   compressed[central(compressed, 4) + 10] = 8;
-  EXPECT_THAT(error_of(compressed), HasSubstr("is compressed"));
+  EXPECT_THAT(archive_error_of(compressed), HasSubstr("is compressed"));
   std::string encrypted = small_zip();
   encrypted[central(encrypted, 4) + 8] |= 1;
-  EXPECT_THAT(error_of(encrypted), HasSubstr("is encrypted"));
+  EXPECT_THAT(archive_error_of(encrypted), HasSubstr("is encrypted"));
 }
 
 TEST(ZipArchive, RefusesALocalHeaderThatLeavesNoRoom) {
   std::string bytes = small_zip();
   bytes[bytes.find("x/data/0") - 1] = '\x7f';  // length of its extra field
-  EXPECT_THAT(error_of(bytes), HasSubstr("no room"));
+  EXPECT_THAT(archive_error_of(bytes), HasSubstr("no room"));
 }
 
 TEST(ZipArchive, RefusesEndRecordsThatDisagree) {
   std::string bytes = small_zip();
   bytes[end_record(bytes) + 16] ^= 1;
-  EXPECT_THAT(error_of(bytes), HasSubstr("disagree"));
+  EXPECT_THAT(archive_error_of(bytes), HasSubstr("disagree"));
   std::string count = small_zip();
   count[end_record(count) + 8] = count[end_record(count) + 10] = 100;
-  EXPECT_NE(error_of(count), "no error");
+  EXPECT_NE(archive_error_of(count), "no error");
 }
 
 TEST(ZipArchive, WithAFlippedByteOfTheDirectoryIsRefusedOrReadsTheSame) {
@@ -185,7 +185,7 @@ TEST(ZipArchive, WithAFlippedByteOfTheDirectoryIsRefusedOrReadsTheSame) {
   for (std::size_t at = bytes.find("PK\1\2"); at < bytes.size(); ++at) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0xff);
-    if (error_of(damaged) != "no error") {
+    if (archive_error_of(damaged) != "no error") {
       ++refused;
       continue;
     }
