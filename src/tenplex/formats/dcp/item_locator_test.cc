@@ -20,7 +20,8 @@ std::string item_of(const std::string& data) {
 
 // A data file of items that are equally long, one for each chunk.
 struct StoredFolder {
-  explicit StoredFolder(const std::vector<std::string>& items) : item_bytes(static_cast<std::int64_t>(items[0].size())) {
+  explicit StoredFolder(const std::vector<std::string>& items)
+      : item_bytes(static_cast<std::int64_t>(items[0].size())) {
     std::string content;
     for (const std::string& item : items) {
       chunks.add({TensorId(0), DeviceId(0), 0, static_cast<std::int64_t>(content.size()), Box{{0}, {2}}});
