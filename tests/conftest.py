@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 
 from program import program_path
 
-_written_by: dict[str, list[str]] = {}
+_written_by: dict[str, set[str]] = {}
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -46,13 +47,17 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.fixture
-def wrote_by(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """`wrote_by("torch")` prints the distribution with its version and counts the test under it."""
+def wrote_by(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """`wrote_by("torch")` prints the distribution with its version and counts the test under it.
 
-    def say(library: str) -> None:
-        version = importlib.metadata.version(library)
+    `packages`: the folder in which the distribution lies, if not among those that are installed.
+    """
+
+    def say(library: str, packages: Path | None = None) -> None:
+        found = importlib.metadata.distributions(name=library, path=[str(packages)] if packages else sys.path)
+        version = next(iter(found)).version
         print(f"input written by {library} {version}")
-        _written_by.setdefault(f"{library} {version}", []).append(request.node.nodeid)
+        _written_by.setdefault(f"{library} {version}", set()).add(request.node.nodeid)
 
     return say
 

@@ -54,6 +54,19 @@ def test_a_folder_that_holds_other_files_too_is_kept(name: str, source: Path, tm
     tenplex("verify", source, target)
 
 
+def test_what_the_links_of_the_source_lead_to_is_kept(source: Path, tmp_path: Path) -> None:
+    """As in the cache of a hub: a snapshot is a folder of links to blobs, and the blobs happen to be a checkpoint."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
+    tenplex("reshard", source, blobs, *FORMATS["hf"])
+    snapshot.mkdir()
+    for file in blobs.iterdir():
+        (snapshot / file.name).symlink_to(file)
+    before = fingerprint(blobs)
+    run = tenplex("reshard", snapshot, blobs, "--follow-links", "--format", "hf", "--overwrite", exit_code=1)
+    assert fingerprint(blobs) == before
+    assert "of the source is a link to what lies in the target" in run.err
+
+
 def test_a_folder_of_code_beside_a_safetensors_file_is_kept(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "project"
     target.mkdir()

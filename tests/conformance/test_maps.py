@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from compare import assert_same_tensors, raw_bytes
 from makers.hugging_face import MAPPED_FAMILIES, load_model, logits, make_config, save_model, stored_tensors
 from program import tenplex
+from stored_megatron import sizes_of, stored, whole
 
 Tensors = dict[str, torch.Tensor]
 
@@ -146,6 +147,39 @@ def test_there_cut_and_back_is_the_same_model(
     tenplex("verify", tmp_path / "whole", tmp_path / "2")
     tenplex("reshard", tmp_path / "2", tmp_path / "back", *other, "--format", "hf", "--verify")
     tenplex("verify", source, tmp_path / "back")
+    assert_same_tensors(stored_tensors(source), stored_tensors(tmp_path / "back"))
+
+    before, after = load_model(source), load_model(tmp_path / "back")
+    assert_same_tensors(before.state_dict(), after.state_dict())
+    assert raw_bytes(logits(after)) == raw_bytes(logits(before))
+
+
+def test_sizes_that_differ_from_the_configuration_are_warned_about(
+    hf_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    options = ("--map", "hf-llama", "--format", "hf", "--sizes")
+    run = tenplex("reshard", hf_model("llama"), tmp_path / "wrong", *options, "heads=16,groups=8")
+    assert "--sizes heads=16 counts, but the configuration has num_attention_heads 8" in run.err
+    assert "--sizes groups=8 counts, but the configuration has num_key_value_heads 4" in run.err
+    assert "warning" not in tenplex("reshard", hf_model("llama"), tmp_path / "right", *options, "heads=8,groups=4").err
+
+
+@pytest.mark.parametrize("family", MAPPED_FAMILIES)
+def test_through_a_distributed_checkpoint_and_back_is_the_same_model(
+    family: str, hf_model: Callable[[str], Path], tmp_path: Path, wrote_by: Callable[[str], None]
+) -> None:
+    """Hugging Face → Megatron-Core TP2 PP2 → TP4 → Hugging Face. Every tensor in between is what torch arranges."""
+    wrote_by("transformers")
+    source, other = hf_model(family), ("--map", map_of(family))
+    target = ("--format", "megatron-dist", "--layout", "megatron-gpt")
+    tenplex("reshard", source, tmp_path / "a", *other, *target, "--to", "tp=2,pp=2", "--verify")
+    tenplex("reshard", tmp_path / "a", tmp_path / "b", "--to", "tp=4", "--verify")
+    expected = in_megatron(family, stored_tensors(source))
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        chunks, objects = stored(folder)
+        assert not objects
+        assert_same_tensors(expected, {name: whole(size, chunks[name]) for name, size in sizes_of(folder).items()})
+    tenplex("reshard", tmp_path / "b", tmp_path / "back", *other, "--format", "hf", "--verify")
     assert_same_tensors(stored_tensors(source), stored_tensors(tmp_path / "back"))
 
     before, after = load_model(source), load_model(tmp_path / "back")

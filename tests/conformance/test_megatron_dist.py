@@ -8,7 +8,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,23 +16,25 @@ from compare import assert_same_tensor, assert_same_tree
 from makers import megatron_dist
 from makers.megatron_dist import Grid, expected
 from program import tenplex, tenplex_json
-from stored_megatron import boxes_of, common_of, sizes_of, stored, sums_of, whole, write_integrity
+from stored_megatron import boxes_of, common_of, sizes_of, stored, sums_of, whole
 
 LAYOUT = Path(__file__).parents[1] / "layouts/megatron-small.yaml"
 BACK = {"dense": "tp=2,dp=2,pp=2,etp=2,edp=2", "experts": "tp=2,dp=2,etp=2,ep=2"}
+
+FILES_OF_THE_NEWEST = [".metadata", "integrity.json", "metadata.json"]
 
 Saved = Callable[[str], Path]
 
 
 @pytest.fixture
-def saved(megatron_dist_case: Saved) -> Saved:
-    return megatron_dist_case
-
-
-@pytest.fixture(autouse=True)
-def by_megatron_core(wrote_by: Callable[[str], None]) -> None:
+def saved(megatron_dist_case: Saved, wrote_by: Callable[..., None]) -> Saved:
     assert megatron_dist.available(), "megatron-core or psutil is not installed: scripts/setup --tests"
-    wrote_by("megatron-core")
+
+    def case(name: str) -> Path:
+        wrote_by("megatron-core", megatron_dist.packages_of(megatron_dist.CASES[name]))
+        return megatron_dist_case(name)
+
+    return case
 
 
 def recut(source: Path, target: Path, grid: str, *options: object) -> Path:
@@ -58,14 +59,14 @@ def test_every_element_is_read(name: str, saved: Saved, tmp_path: Path) -> None:
     tenplex("reshard", source, tmp_path / "all.pt")
     state = torch.load(tmp_path / "all.pt", weights_only=False)
     sizes = sizes_of(source)
-    objects = {key: value for key, [value] in stored(source)[1].items()}
+    objects = {key: value for key, [value] in stored(source)[1].items() if not key.startswith("common_state/")}
     assert sorted(state) == sorted(["common", *sizes, *objects])
     for key, size in sizes.items():
         assert tuple(state[key].shape) == size
         if not key.startswith("optimizer.distributed"):  # between parameters a bucket holds anything
             assert_same_tensor(expected(key, size, state[key].dtype), state[key], key)
     assert_same_tree(objects, {key: state[key] for key in objects})
-    assert_same_tree(torch.load(source / "common.pt", weights_only=False), state["common"])
+    assert_same_tree(common_of(source), state["common"])
     assert len(sizes) > 8
 
 
@@ -91,6 +92,10 @@ GRIDS = [
     ("dense", "pp=4", Grid(4, pp=4)),
     ("dense", "tp=1", Grid(1)),
     ("experts", "dp=4,ep=4", Grid(4, ep=4)),
+    ("dense-newest", "tp=4,etp=4", Grid(4, tp=4)),
+    ("dense-newest", "pp=4", Grid(4, pp=4)),
+    ("dense-newest", "tp=1", Grid(1)),
+    ("experts-newest", "dp=4,ep=4", Grid(4, ep=4)),
 ]
 
 
@@ -160,29 +165,14 @@ def test_only_the_model_has_no_optimizer(saved: Saved, tmp_path: Path) -> None:
     assert all(not entry["name"].startswith(("optimizer", "rng_state")) for entry in tensors["tensors"])
 
 
-def newer_form(source: Path, target: Path) -> Path:
-    """As 0.19 stores it: the common state as an object, two members in metadata.json, and sums. By torch alone."""
-    import torch.distributed.checkpoint as dcp
-    from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
-
-    sizes = sizes_of(source)
-    chunks, objects = stored(source)
-    state: dict[str, Any] = {key: whole(size, chunks[key]) for key, size in sizes.items()}
-    state |= objects | {"common_state/shard_0_1": [torch.load(source / "common.pt", weights_only=False)]}
-    dcp.save(state, checkpoint_id=target, planner=DefaultSavePlanner(flatten_state_dict=False), no_dist=True)
-    (target / "metadata.json").write_text(json.dumps({"sharded_backend": "torch_dist", "sharded_backend_version": 1}))
-    write_integrity(target)
-    return target
-
-
 def test_the_newer_form_stays_in_its_form(saved: Saved, tmp_path: Path) -> None:
-    source = newer_form(saved("dense"), tmp_path / "newer")
+    """The common state is an object, metadata.json has two members, and integrity.json has sums."""
+    source = saved("dense-newest")
+    assert sorted(path.name for path in source.iterdir() if path.suffix != ".distcp") == FILES_OF_THE_NEWEST
     target = recut(source, tmp_path / "out", "tp=2,pp=2,etp=2")
-    assert_holds_the_same(source, target)
-    assert not (target / "common.pt").exists()
-    assert (target / "metadata.json").read_text() == (source / "metadata.json").read_text()
+    ours = sorted(path.name for path in target.iterdir() if path.suffix != ".distcp")
+    assert ours == sorted([*FILES_OF_THE_NEWEST, "tenplex.json"])
     assert json.loads((target / "integrity.json").read_text()) == {"algorithm": "sha256", "files": sums_of(target)}
-    tenplex("verify", saved("dense"), target)
 
 
 def test_any_other_tree_becomes_common_and_comes_back(tmp_path: Path) -> None:

@@ -21,11 +21,21 @@ from typing import Any
 TESTS = Path(__file__).resolve().parent.parent
 
 
-def run_ranks(function: str, world_size: int, arguments: dict[str, Any], timeout_seconds: float = 240) -> None:
-    """Calls `function(**arguments)` on every rank. Raises RuntimeError with the output if a rank fails."""
+def run_ranks(
+    function: str,
+    world_size: int,
+    arguments: dict[str, Any],
+    timeout_seconds: float = 240,
+    packages: Path | None = None,
+) -> None:
+    """Calls `function(**arguments)` on every rank. Raises RuntimeError with the output if a rank fails.
+
+    What lies in the folder `packages` counts before what is installed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         request = json.dumps([function, world_size, arguments, folder])
-        environment = dict(os.environ, PYTHONPATH=str(TESTS), GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
+        path = os.pathsep.join(map(str, (TESTS, *([packages] if packages else []))))
+        environment = dict(os.environ, PYTHONPATH=path, GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-m", "makers.launch", request],
             cwd=TESTS,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,13 +42,14 @@ class Case:
 
     `names`: "stacked" (one tensor [layers, …] or [layers, experts, …]), "layers" (one per layer, experts stacked in it)
     or "singleton" (one per layer, expert and half of a gated projection). `optimizer`: "none", "fully_reshardable" or
-    "dp_reshardable".
+    "dp_reshardable". `newest`: by the newest release of the library instead of the one that pip chooses.
     """
 
     grid: Grid
     names: str = "stacked"
     experts: bool = False
     optimizer: str = "none"
+    newest: bool = False
 
 
 CASES = {
@@ -57,13 +59,22 @@ CASES = {
     "experts": Case(Grid(4, tp=2, ep=2), "stacked", experts=True, optimizer="fully_reshardable"),
     "experts-layers": Case(Grid(4, tp=2, ep=2), "layers", experts=True),
     "experts-singleton": Case(Grid(4, tp=2, ep=2), "singleton", experts=True),
+    "dense-newest": Case(Grid(8, tp=2, pp=2), "layers", optimizer="fully_reshardable", newest=True),
+    "experts-newest": Case(Grid(4, tp=2, ep=2), "layers", experts=True, optimizer="fully_reshardable", newest=True),
     "buckets": Case(Grid(4, tp=2), "layers", optimizer="dp_reshardable"),
 }
 
 
+NEWEST = Path(sys.prefix) / "megatron-core-newest"  # where scripts/setup puts it: no two releases fit in one place
+
+
 def available() -> bool:
-    """Whether the library, and what it needs to save, is installed."""
-    return all(importlib.util.find_spec(name) is not None for name in ("megatron", "psutil"))
+    """Whether the library in both releases, and what it needs to save, is installed."""
+    return NEWEST.is_dir() and all(importlib.util.find_spec(name) is not None for name in ("megatron", "psutil"))
+
+
+def packages_of(case: Case) -> Path | None:
+    return NEWEST if case.newest else None
 
 
 def padded_vocabulary(tp: int) -> int:
@@ -102,7 +113,12 @@ def save(name: str, folder: Path) -> Path:
     path = folder / name
     path.mkdir()
     case = CASES[name]
-    run_ranks("makers.megatron_ranks:save", case.grid.world, {"case": asdict(case), "folder": str(path)})
+    run_ranks(
+        "makers.megatron_ranks:save",
+        case.grid.world,
+        {"case": asdict(case), "folder": str(path)},
+        packages=packages_of(case),
+    )
     return path
 
 
@@ -126,5 +142,5 @@ def load(
         "strict": strict,
         "with_rng": with_rng,
     }
-    run_ranks("makers.megatron_ranks:load", grid.world, arguments)
+    run_ranks("makers.megatron_ranks:load", grid.world, arguments, packages=packages_of(CASES[name]))
     return [torch.load(result / f"rank_{rank}.pt", weights_only=False) for rank in range(grid.world)]

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tenplex/base/bytes.h"
+#include "tenplex/cli/context.h"
 #include "tenplex/cli/json_output.h"
 #include "tenplex/formats/state/state_numbers.h"
 #include "tenplex/io/path.h"
@@ -124,11 +125,23 @@ ConfigNumber SizeSource::numbers() const {
   return [](std::string_view) { return std::optional<std::int64_t>(); };
 }
 
+void SizeSource::warn_of_other(const SizeRule& rule, std::int64_t size) const {
+  for (const std::string& key : rule.config) {
+    const auto configured = numbers()(key);
+    if (configured && *configured != size)
+      warn(fmt::format("--sizes {}={} counts, but the configuration has {} {}", rule.name, size, key, *configured));
+    if (configured) return;
+  }
+}
+
 Result<void> SizeSource::check(std::span<const SizeRule> rules) const {
   if (problem && std::any_of(rules.begin(), rules.end(), [](const SizeRule& rule) { return !rule.config.empty(); }))
     return *problem;
   for (const SizeRule& rule : rules) {
-    if (find_size(given, rule.name)) continue;
+    if (const auto size = find_size(given, rule.name)) {
+      warn_of_other(rule, *size);
+      continue;
+    }
     for (const std::string& key : rule.config) {
       const auto found = odd.find(key);
       if (found != odd.end())

@@ -33,8 +33,12 @@ struct SizeSource {
   /// config, or a function that knows nothing.
   ConfigNumber numbers() const;
   /// Errors: the problem, if one of the rules asks for a key of the configuration; corrupt, naming key and value, if a
-  /// rule asks for one of the odd keys and `given` does not have the size.
+  /// rule asks for one of the odd keys and `given` does not have the size. Warns where `given` says something else than
+  /// the configuration.
   Result<void> check(std::span<const SizeRule> rules) const;
+
+ private:
+  void warn_of_other(const SizeRule& rule, std::int64_t size) const;
 };
 
 /// The numbers of the checkpoint at `path`, which `reader` reads (null: only what lies beside it counts); `text` is

@@ -132,10 +132,12 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
                            open_source(context, options.source, FromMeans::kError, options.to.layout));
   const std::shared_ptr<const CheckpointReader> opened = source;
   const CheckpointInfo& info = opened->info();
-  if (options.overwrite)
+  if (options.overwrite) {
+    TENPLEX_TRY(check_source_stays(*opened, options.source.path, target_path));
     TENPLEX_TRY(check_replaced(context.files, target_path,
                                options.drop_extra_files ? std::vector<ExtraFile>() : info.extra_files,
                                options.source.reading()));
+  }
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
   TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));
   if (options.max_file != kNoMaxFile && format->name != "hf")

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "tenplex/base/counted.h"
+#include "tenplex/base/printable.h"
 #include "tenplex/formats/other_files.h"
 #include "tenplex/formats/whole_tensor.h"
 
@@ -87,6 +88,24 @@ Result<void> check_replaced(FileSystem& files, const std::string& target, const 
       "--overwrite would remove {} of '{}' that {} no part of the checkpoint, the first is '{}': move or remove "
       "them yourself",
       counted(others.size(), "file"), target, others.size() == 1 ? "is" : "are", others.front()));
+}
+
+Result<void> check_source_stays(const CheckpointReader& source, const std::string& source_path,
+                                const std::string& target) {
+  const auto real_target = real_path(target);
+  const auto check = [&](const std::string& path) -> Result<void> {
+    if (!lies_in(real_path(path), real_target)) return {};
+    return invalid_argument(
+        fmt::format("'{}' of the source is a link to what lies in the target '{}', which --overwrite removes",
+                    printable_name(path), target));
+  };
+  const CheckpointInfo& info = source.info();
+  for (std::size_t index = 0; index < info.files.size(); ++index) {
+    TENPLEX_ASSIGN_OR_RETURN(const ByteSource* const file, source.file(static_cast<std::int32_t>(index)));
+    TENPLEX_TRY(check(file->name()));
+  }
+  for (const ExtraFile& extra : info.extra_files) TENPLEX_TRY(check(fmt::format("{}/{}", source_path, extra.path)));
+  return {};
 }
 
 Result<void> check_target_name(const std::string& path, const Format& format, const Collection& target) {

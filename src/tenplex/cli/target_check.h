@@ -22,6 +22,10 @@ Result<void> check_target(FileSystem& files, const std::string& source, const st
 Result<void> check_replaced(FileSystem& files, const std::string& target, const std::vector<ExtraFile>& rewritten,
                             const ReadOptions& reading);
 
+/// For --overwrite: no file that the source leads to, by a link, lies in the target. Errors: invalid_argument; io.
+Result<void> check_source_stays(const CheckpointReader& source, const std::string& source_path,
+                                const std::string& target);
+
 /// `target` of format `format` is written to `path`. Errors: invalid_argument if the path ends in ".safetensors", which
 /// asks for one file, but the target is a folder: on several devices, or with tensors in pieces.
 Result<void> check_target_name(const std::string& path, const Format& format, const Collection& target);

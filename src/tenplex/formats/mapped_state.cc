@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "tenplex/base/printable.h"
 #include "tenplex/formats/state/plain_tree.h"
 
 namespace tenplex {
@@ -37,9 +39,18 @@ void mark_reachable(const StateGraph& state, NodeId start, std::vector<bool>* re
 
 bool holds_tensor(const Node& node) { return node.kind == NodeKind::kTensor || node.kind == NodeKind::kStorage; }
 
-/// For each source that is kept, or only renamed, the target that it is.
+/// For each source that is kept, or only renamed, the target that it is. One without elements has no pieces to tell by:
+/// it is the target of its name.
 std::vector<std::optional<TensorId>> same_tensors(const CheckpointInfo& stored, const TensorMap& map) {
   std::vector<std::optional<TensorId>> same(stored.tensors.size());
+  std::map<std::string_view, TensorId> empty_targets;
+  for (std::size_t target = 0; target < map.targets.size(); ++target)
+    if (volume(map.targets[target].shape) == 0) empty_targets.emplace(map.targets[target].name, TensorId(target));
+  for (std::size_t source = 0; source < stored.tensors.size(); ++source) {
+    const auto found = empty_targets.find(stored.tensors[source].name);
+    if (found != empty_targets.end() && map.targets[found->second.index()].shape == stored.tensors[source].shape)
+      same[source] = found->second;
+  }
   for (std::size_t target = 0; target < map.targets.size(); ++target) {
     const auto pieces = map.pieces_of(target);
     if (pieces.size() != 1) continue;
@@ -56,7 +67,7 @@ std::vector<std::optional<TensorId>> same_tensors(const CheckpointInfo& stored, 
 class TreeMapper {
  public:
   TreeMapper(const CheckpointInfo& stored, const TensorMap& map, CheckpointInfo* info)
-      : map_(map), state_(info->state), info_(*info), same_(same_tensors(stored, map)) {
+      : stored_(stored), map_(map), state_(info->state), info_(*info), same_(same_tensors(stored, map)) {
     for (NodeId node = 0; node < state_.size(); ++node)
       if (holds_tensor(state_[node])) next_storage_ = std::max(next_storage_, state_.view(node).storage + 1);
   }
@@ -94,7 +105,7 @@ class TreeMapper {
   /// Tensors at the top, with the storage that each had; and all that keeps its place.
   Result<void> sort_entries() {
     const std::vector<NodeId> children = state_[state_.root].children;
-    std::map<std::uint32_t, TensorId> storages;
+    std::map<std::uint32_t, std::vector<StoredPart>> storages;
     for (std::size_t at = 0; at + 1 < children.size(); at += 2) {
       const NodeId key = children[at];
       const NodeId value = children[at + 1];
@@ -107,21 +118,55 @@ class TreeMapper {
             fmt::format("object '{}' has no place among tensors with other names: only what is under 'common' has",
                         state_[key].kind == NodeKind::kString ? state_[key].text : "?"));
       const TensorView view = state_.view(value);
-      const auto [first, is_new] = storages.emplace(view.storage, view.tensor);
-      if (!is_new) share(first->second, view.tensor);
+      storages[view.storage].push_back(part_of(view));
     }
+    for (auto& [storage, parts] : storages) share_what_overlaps(&parts);
+    if (torn_pairs_ > 0)
+      info_.problems.push_back(fmt::format("{}{} shared memory, what becomes of them does not", first_torn_pair_,
+                                           torn_pairs_ == 1 ? "" : fmt::format(" ({} pairs in all)", torn_pairs_)));
     return {};
   }
 
-  /// Two stored tensors had one storage.
-  void share(TensorId first, TensorId second) {
-    const auto one = same_[first.index()];
-    const auto other = same_[second.index()];
-    if (one && other && map_.targets[one->index()].shape == map_.targets[other->index()].shape) {
-      storage_of_.emplace(other->index(), one->index());
-    } else {
-      info_.problems.push_back(fmt::format("tensors {} and {} shared a storage, what becomes of them does not",
-                                           first.value(), second.value()));
+  /// The bytes of a storage that a tensor lies in, from its first element to its last.
+  struct StoredPart {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    TensorView view;
+  };
+
+  StoredPart part_of(const TensorView& view) const {
+    const TensorInfo& tensor = stored_.tensors[view.tensor.index()];
+    std::int64_t last = view.offset;
+    for (int dim = 0; dim < tensor.shape.rank(); ++dim) last += (tensor.shape[dim] - 1) * view.strides[dim];
+    const std::int64_t end = volume(tensor.shape) == 0 ? view.offset : last + 1;
+    const std::int64_t width = size_bytes(tensor.dtype);
+    return {view.offset * width, end * width, view};
+  }
+
+  /// Parts of one storage side by side, as those of a flat buffer, have nothing in common.
+  void share_what_overlaps(std::vector<StoredPart>* parts) {
+    std::sort(parts->begin(), parts->end(), [](const StoredPart& a, const StoredPart& b) {
+      return std::pair(a.begin, a.view.tensor.value()) < std::pair(b.begin, b.view.tensor.value());
+    });
+    const StoredPart* longest = nullptr;
+    for (const StoredPart& part : *parts) {
+      if (part.begin == part.end) continue;
+      if (longest != nullptr && part.begin < longest->end) share(longest->view, part.view);
+      if (longest == nullptr || part.end > longest->end) longest = &part;
+    }
+  }
+
+  /// What is one view twice becomes one storage again, if neither is changed on the way.
+  void share(const TensorView& first, const TensorView& second) {
+    const TensorInfo& one = stored_.tensors[first.tensor.index()];
+    const TensorInfo& other = stored_.tensors[second.tensor.index()];
+    const auto target = same_[first.tensor.index()];
+    const auto other_target = same_[second.tensor.index()];
+    if (target && other_target && first.offset == second.offset && first.strides == second.strides &&
+        one.shape == other.shape && one.dtype == other.dtype) {
+      storage_of_.emplace(other_target->index(), target->index());
+    } else if (torn_pairs_++ == 0) {
+      first_torn_pair_ = fmt::format("'{}' and '{}'", printable_name(one.name), printable_name(other.name));
     }
   }
 
@@ -137,11 +182,14 @@ class TreeMapper {
     return view;
   }
 
+  const CheckpointInfo& stored_;
   const TensorMap& map_;
   StateGraph& state_;
   CheckpointInfo& info_;
   const std::vector<std::optional<TensorId>> same_;
-  std::vector<NodeId> kept_entries_;               // key, value, …
+  std::vector<NodeId> kept_entries_;  // key, value, …
+  std::size_t torn_pairs_ = 0;
+  std::string first_torn_pair_;
   std::map<std::size_t, std::size_t> storage_of_;  // target whose storage another target has
   std::map<std::size_t, std::uint32_t> numbers_;   // of storages, by the first target
   std::uint32_t next_storage_ = 1;

@@ -107,6 +107,64 @@ TEST(MappedState, KeepsTiesOfTensorsThatAreOnlyRenamed) {
   EXPECT_EQ(storages[1], storages[2]);
 }
 
+/// What is said of k [2] and v [2], which the map joins, where both lie in one storage.
+std::vector<std::string> problems_of_one_storage(std::int64_t offset_of_v) {
+  Checkpoint made = with_common();
+  StateGraph& state = made.info.state;
+  TensorView view = state.view(made.entries[1]);
+  const std::uint32_t storage = view.storage;
+  view = state.view(made.entries[5]);
+  view.storage = storage;
+  view.offset = offset_of_v;
+  state.set_view(made.entries[5], view);
+  made.finish();
+  return mapped(made.info)->problems;
+}
+
+TEST(MappedState, SaysWhichTensorsNoLongerShareMemory) {
+  EXPECT_THAT(problems_of_one_storage(2), ElementsAre());  // side by side in a flat buffer
+  EXPECT_THAT(problems_of_one_storage(1), ElementsAre("'k' and 'v' shared memory, what becomes of them does not"));
+  EXPECT_THAT(problems_of_one_storage(0), ElementsAre("'k' and 'v' shared memory, what becomes of them does not"));
+}
+
+/// The storages of y and y2 after x [4] and x2 [4], which are only renamed, lay in one: x at 0, x2 at this offset.
+std::pair<std::uint32_t, std::uint32_t> storages_of_renamed(std::int64_t offset, const Dims& strides) {
+  Checkpoint made = with_common();
+  made.add_tensor("x", {4});
+  const TensorView first = made.info.state.view(made.entries.back());
+  made.add_tensor("x2", {4});
+  TensorView second = made.info.state.view(made.entries.back());
+  second.storage = first.storage;
+  second.offset = offset;
+  second.strides = strides;
+  made.info.state.set_view(made.entries.back(), second);
+  made.finish();
+  const auto info = mapped(made.info);
+  const auto& children = info->state[info->state.root].children;
+  std::vector<std::uint32_t> storages;
+  for (const NodeId child : children)
+    if (info->state[child].kind == NodeKind::kTensor) storages.push_back(info->state.view(child).storage);
+  return {storages.at(1), storages.at(2)};
+}
+
+TEST(MappedState, TiesNoTwoTensorsThatHaveOtherElements) {
+  const auto [first, same] = storages_of_renamed(0, {1});
+  EXPECT_EQ(first, same);
+  for (const auto& [offset, strides] : std::vector<std::pair<std::int64_t, Dims>>{{4, {1}}, {2, {1}}, {0, {2}}}) {
+    const auto [one, other] = storages_of_renamed(offset, strides);
+    EXPECT_NE(one, other) << offset << " " << to_string(strides);
+  }
+}
+
+TEST(MappedState, KeepsTensorsWithoutElements) {
+  Checkpoint made;
+  made.add_tensor("x", {4});
+  StateGraph& state = made.info.state;
+  made.add("common", state.add_dict({state.add_string("none"), made.tensor("common.none", {0, 3})}));
+  made.finish();
+  EXPECT_THAT(names(mapped(made.info)), ElementsAre("y = y", "common.none = common.none"));
+}
+
 TEST(MappedState, LeavesAPlainTreeOut) {
   Checkpoint made;
   made.add_tensor("x", {2});

@@ -24,7 +24,7 @@ bool starts_with_any(std::string_view name, const std::array<std::string_view, N
   return std::any_of(starts.begin(), starts.end(), [name](auto start) { return name.starts_with(start); });
 }
 
-/// Names of files that Hugging Face's libraries write into a model's folder or read from it.
+/// Names of files that Hugging Face's libraries write into a model's folder or read from it, not from folders in it.
 bool is_model_file(std::string_view name) {
   constexpr std::array<std::string_view, 17> kNames = {"config.json",
                                                        "tokenizer.json",
@@ -47,6 +47,7 @@ bool is_model_file(std::string_view name) {
                                                         ".tiktoken", ".jinja"};
   constexpr std::array<std::string_view, 6> kCode = {"configuration_", "modeling_",         "tokenization_",
                                                      "processing_",    "image_processing_", "feature_extraction_"};
+  if (name.find('/') != std::string_view::npos) return false;
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() || ends_with_any(name, kEndings) ||
          (name.ends_with(".py") && starts_with_any(name, kCode));
 }

@@ -42,12 +42,14 @@ TEST(OtherFiles, KnowsTheFilesOfAModelByTheirNames) {
     files.put_file(std::string("/m/") + name, "x");
   CheckpointInfo info = holding("hf", {"model.safetensors"});
   EXPECT_THAT(other_files(files, "/m", info).value(), IsEmpty());
-  for (const char* name : {"main.py", "old.safetensors", "sub/config.json", "thesis.tex"}) {
+  for (const char* name :
+       {"main.py", "old.safetensors", "sub/config.json", "modeling_x/a.py", "sub/a_config.json", "thesis.tex"}) {
     files.put_file(std::string("/m/") + name, "x");
     info.extra_files.push_back({name, 1});
   }
   EXPECT_THAT(other_files(files, "/m", info).value(),
-              ElementsAre("main.py", "old.safetensors", "sub/config.json", "thesis.tex"));
+              ElementsAre("main.py", "modeling_x/a.py", "old.safetensors", "sub/a_config.json", "sub/config.json",
+                          "thesis.tex"));
 }
 
 TEST(OtherFiles, KnowsTheFilesBesideAManifest) {
