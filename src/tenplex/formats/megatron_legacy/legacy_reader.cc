@@ -173,7 +173,9 @@ class LegacyReader {
           continue;
         }
         const TensorId tensor = graph(*rank).view(entry.node).tensor;
-        rank->parameters.push_back({name, tensor, entry.name.expert.has_value()});
+        // Without several expert ranks, experts are parameters like the others; one of these is a buffer.
+        if (!name.ends_with(".expert_bias"))
+          rank->parameters.push_back({name, tensor, entry.name.expert && folders_.expert_size > 1});
         add_part(name, {rank->rank, rank->file, tensor});
       }
     }
@@ -396,7 +398,7 @@ Result<std::unique_ptr<CheckpointReader>> open_megatron_legacy(FileSystem& files
 
 Format megatron_legacy_format() {
   return {"megatron", "a folder of Megatron-LM, one file per model parallel rank (--ckpt-format torch)",
-          &detect_megatron_legacy, &open_megatron_legacy, nullptr};
+          &detect_megatron_legacy, &open_megatron_legacy, &make_megatron_legacy_writer};
 }
 
 }  // namespace tenplex
