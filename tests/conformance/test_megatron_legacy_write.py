@@ -65,15 +65,20 @@ def test_the_same_grid_keeps_random_states(megatron_legacy_case: Callable[[str],
         assert state["opt_param_scheduler"] == {"max_lr": 1e-4, "num_steps": 560}
 
 
-def test_random_states_of_other_ranks_are_left_out(megatron_legacy_case: Callable[[str], Path], tmp_path: Path) -> None:
-    run = tenplex("reshard", megatron_legacy_case("dense"), tmp_path / "one", *LAYOUT)
+def test_random_states_of_other_ranks_are_kept_aside(
+    megatron_legacy_case: Callable[[str], Path], tmp_path: Path
+) -> None:
+    source = megatron_legacy_case("dense")
+    run = tenplex("reshard", source, tmp_path / "one", *LAYOUT, "--verify")
     assert "--no-load-rng" in run.err
     state = torch.load(tmp_path / "one/iter_0000070/mp_rank_00/model_optim_rng.pt", weights_only=False)
     assert "rng_state" not in state
+    tenplex("reshard", tmp_path / "one", tmp_path / "four", *LAYOUT, "--to", "tp=2,pp=2", "--verify")
+    tenplex("verify", source, tmp_path / "four")
 
 
 def test_weights_alone_are_a_release(megatron_legacy_case: Callable[[str], Path], tmp_path: Path) -> None:
-    options = ("--only", "model,tensors", *LAYOUT, "--to", "tp=2")
+    options = ("--only", "model,tensors", *LAYOUT, "--to", "tp=2", "--sizes", "divisor=4")
     tenplex("reshard", megatron_legacy_case("dense"), tmp_path / "weights", *options, "--verify")
     assert (tmp_path / "weights/latest_checkpointed_iteration.txt").read_text() == "release"
     state = torch.load(tmp_path / "weights/release/mp_rank_01/model_optim_rng.pt", weights_only=False)
@@ -83,9 +88,17 @@ def test_weights_alone_are_a_release(megatron_legacy_case: Callable[[str], Path]
 def test_distributed_checkpoint_becomes_a_legacy_one(
     megatron_legacy_case: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    options = ("--map", "megatron-modules", "--layout", "megatron-gpt")
-    tenplex(
-        "reshard", megatron_legacy_case("dense"), tmp_path / "dist", *options, "--format", "megatron-dist", "--to", "tp=4"
-    )
-    tenplex("reshard", tmp_path / "dist", tmp_path / "legacy", *options, "--format", "megatron", "--to", "tp=2,pp=2")
-    megatron_legacy.load("dense", Grid(4, tp=2, pp=2), tmp_path / "legacy/iter_0000070")
+    mapped = ("--map", "megatron-modules", "--layout", "megatron-gpt")
+    source, dist = megatron_legacy_case("experts"), tmp_path / "dist"
+    tenplex("reshard", source, dist, *mapped, "--format", "megatron-dist", "--to", "tp=4")
+    tenplex("reshard", dist, tmp_path / "legacy", *mapped, "--format", "megatron", "--to", "tp=2,dp=2,ep=2")
+    megatron_legacy.load("experts", Grid(4, tp=2, ep=2), tmp_path / "legacy/iter_0000070")
+
+
+def test_distributed_checkpoint_of_the_same_names_needs_no_map(
+    megatron_dist_case: Callable[[str], Path], tmp_path: Path
+) -> None:
+    source = megatron_dist_case("dense-layers")
+    options = ("--only", "model", *LAYOUT, "--to", "tp=2,pp=2", "--sizes", "divisor=4")
+    tenplex("reshard", source, tmp_path / "legacy", *options)
+    tenplex("verify", source, tmp_path / "legacy", "--only", "model,tensors")

@@ -49,6 +49,12 @@ def test_groups_that_do_not_say_what_they_have(tmp_path: Path) -> None:
     refuse(state(optimizer={"optimizer": {"param_groups": [{"lr": 1e-4}]}}), tmp_path, "wd_mult", "group 0")
 
 
+def test_optimizer_without_slots(tmp_path: Path) -> None:
+    tree = state()
+    del tree[f"optimizer.state.exp_avg.{LAYER}"]
+    refuse(tree, tmp_path, "no slots", "--only model")
+
+
 def test_no_groups(tmp_path: Path) -> None:
     refuse(state(optimizer={"optimizer": {}}), tmp_path, "no 'param_groups'")
 

@@ -97,6 +97,7 @@ def save_rank(case: dict[str, Any], folder: str) -> None:
             pipeline_model_parallel_size=grid.pp,
             expert_model_parallel_size=grid.ep,
             untie_embeddings_and_output_weights=True,
+            make_vocab_size_divisible_by=4,
             rank=torch.distributed.get_rank(),
         ),
         "checkpoint_version": 3.0,

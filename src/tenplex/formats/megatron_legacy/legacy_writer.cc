@@ -102,7 +102,7 @@ void LegacyWriter::note_changes() {
   for (const std::string_view key : {"iteration", "checkpoint_version"})
     if (find_item(graph, model_.state.common, key) == kNoNode)
       notes_.not_compared.push_back(fmt::format("common.{}", key));
-  if (model_.stages.experts > 0 || !model_.state.has_slots) notes_.not_compared.emplace_back("common.optimizer");
+  if (model_.stages.experts > 0) notes_.not_compared.emplace_back("common.optimizer");
   const auto is_head = [](const TargetObject& object) { return object.name == kHeadState; };
   if (std::none_of(model_.state.objects.begin(), model_.state.objects.end(), is_head))
     notes_.not_compared.push_back(fmt::format("{}/", kHeadState));
@@ -110,9 +110,8 @@ void LegacyWriter::note_changes() {
   std::size_t written = 0;
   for (const RankFolder& rank : folders.ranks) written += model_.state.random.count(random_state_key(folders, rank));
   if (written == model_.state.random.size() && (written == 0 || written == folders.ranks.size())) return;
-  notes_.not_compared.emplace_back("rng_state/");
   notes_.problems.push_back(
-      fmt::format("random states are of {} other ranks and are left out: Megatron-LM loads this with --no-load-rng",
+      fmt::format("the random states of {} other ranks are kept aside: Megatron-LM loads the target with --no-load-rng",
                   model_.state.random.size()));
 }
 

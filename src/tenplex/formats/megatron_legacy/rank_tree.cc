@@ -8,6 +8,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "tenplex/formats/megatron_legacy/rank_optimizer.h"
 #include "tenplex/formats/state/graph_copy.h"
@@ -32,7 +33,7 @@ class RankTreeMaker {
     add_objects();
     put_model();
     TENPLEX_TRY(add_optimizer());
-    TENPLEX_TRY(add_random_state());
+    add_random_state();
     if (problem_) return *problem_;
     return std::move(tree_);
   }
@@ -92,7 +93,8 @@ class RankTreeMaker {
     } else {
       graph().root = copy(model_.state.common);
     }
-    for (const std::string_view key : {"model", "model0", "rng_state"})
+    for (const std::string_view key :
+         std::array<std::string_view, 4>{"model", "model0", "rng_state", kOtherRandomStates})
       if (find_item(graph(), graph().root, key) != kNoNode)
         return unsupported(fmt::format("'common' has an item '{}', whose place in a rank's file is taken", key));
     change_arguments();
@@ -239,8 +241,10 @@ class RankTreeMaker {
 
   Result<void> add_optimizer() {
     if (!model_.state.has_slots) {
-      if (find_item(graph(), graph().root, "optimizer") != kNoNode) remove_item(graph(), graph().root, "optimizer");
-      return {};
+      const NodeId optimizer = find_item(graph(), graph().root, "optimizer");
+      if (optimizer == kNoNode || is_none(graph(), optimizer)) return {};
+      return unsupported(
+          "there is an optimizer, and no slots that say which parameters it has; --only model writes the model alone");
     }
     RankOptimizerOptions options;
     options.experts_apart = folders().expert_size > 1;
@@ -251,12 +255,23 @@ class RankTreeMaker {
     return fill_optimizer(&graph(), graph().root, parameters_, options);
   }
 
-  Result<void> add_random_state() {
-    const auto found = model_.state.random.find(random_state_key(folders(), rank_));
-    if (found == model_.state.random.end()) return {};
-    const NodeId state = copy(found->second);
-    set_item(graph(), graph().root, "rng_state", state);
-    return {};
+  void add_random_state() {
+    const std::string own = random_state_key(folders(), rank_);
+    std::set<std::string, std::less<>> of_ranks;
+    for (const RankFolder& rank : folders().ranks) of_ranks.insert(random_state_key(folders(), rank));
+    std::vector<NodeId> others;
+    for (const auto& [key, node] : model_.state.random) {
+      if (key == own) {
+        const NodeId state = copy(node);
+        set_item(graph(), graph().root, "rng_state", state);
+      } else if (device_ == model_.grid.devices[0] && !of_ranks.contains(key)) {
+        others.push_back(graph().add_string(key));
+        others.push_back(copy(node));
+      }
+    }
+    if (others.empty()) return;
+    const NodeId dict = graph().add_dict(std::move(others));
+    set_item(graph(), graph().root, kOtherRandomStates, dict);
   }
 
   const TargetModel& model_;

@@ -9,6 +9,8 @@
 // Value type; borrows nothing. Threads: functions without shared state.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,9 @@ struct RankTree {
 
 /// Errors: unsupported and corrupt, naming the parameter.
 Result<RankTree> make_rank_tree(const TargetModel& model, std::size_t rank);
+
+/// Of the first rank's file: a dict of random states of ranks that the target has not, under their names in the state.
+inline constexpr std::string_view kOtherRandomStates = "rng_state_of_other_ranks";
 
 /// "rng_state/shard_1.0_2.2": the key of a rank's random state, as it is read.
 std::string random_state_key(const RankFolders& folders, const RankFolder& rank);
