@@ -29,7 +29,9 @@ def state(**common: Any) -> dict[str, Any]:
     }
 
 
-def refuse(tree: dict[str, Any], tmp_path: Path, *mentions: str, layout: str = "megatron-gpt", to: str = "tp=2") -> None:
+def refuse(
+    tree: dict[str, Any], tmp_path: Path, *mentions: str, layout: str = "megatron-gpt", to: str = "tp=2"
+) -> None:
     torch.save(tree, tmp_path / "source.pt")
     options = ("--layout", layout, "--to", to)
     assert_refused(tmp_path / "source.pt", tmp_path / "to", *mentions, options=options, target_format="megatron")
@@ -97,13 +99,16 @@ def test_missing_expert(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["decoder.layers.self_attention.linear_proj.weight", "decoder.layers.0.mlp.experts.experts.linear_fc2.weight"]
+    "name",
+    ["decoder.layers.self_attention.linear_proj.weight", "decoder.layers.0.mlp.experts.experts.linear_fc2.weight"],
 )
 def test_tensor_of_several_modules(name: str, tmp_path: Path) -> None:
     refuse({name: torch.ones(2, 4, 4)}, tmp_path, name, "--map megatron-modules", to="")
 
 
-def test_slots_that_are_cut_over_data_parallel_ranks(megatron_legacy_case: Callable[[str], Path], tmp_path: Path) -> None:
+def test_slots_that_are_cut_over_data_parallel_ranks(
+    megatron_legacy_case: Callable[[str], Path], tmp_path: Path
+) -> None:
     options = ("--layout", "megatron-gpt+zero1", "--to", "tp=2,dp=2")
     source = megatron_legacy_case("dense")
     assert megatron_legacy.CASES["dense"].optimizer
@@ -129,5 +134,6 @@ def test_file_beside_the_tensors(tmp_path: Path) -> None:
     (folder / "config.json").write_text("{}")
     options = ("--format", "megatron", "--layout", "megatron-gpt")
     run = tenplex("reshard", folder, tmp_path / "to", *options, exit_code=1)
-    assert "config.json" in run.err and "--drop-extra-files" in run.err
+    assert "config.json" in run.err
+    assert "--drop-extra-files" in run.err
     tenplex("reshard", folder, tmp_path / "to", *options, "--drop-extra-files")
