@@ -30,8 +30,9 @@ class StateSorter {
     TENPLEX_TRY(check_objects());
     TENPLEX_TRY(sort_tensors());
     TENPLEX_TRY(add_slots());
-    std::stable_sort(state_.model.begin(), state_.model.end(),
-                     [](const auto& one, const auto& other) { return one.place < other.place; });
+    std::sort(state_.model.begin(), state_.model.end(), [](const auto& one, const auto& other) {
+      return std::tie(one.place, one.tensor) < std::tie(other.place, other.tensor);
+    });
     TENPLEX_TRY(check_order());
     return std::move(state_);
   }
