@@ -5,6 +5,7 @@
 // decoder: src/tenplex/formats/megatron_legacy/rank_folders.cc
 // decoder: src/tenplex/formats/megatron_legacy/global_names.cc
 // decoder: src/tenplex/formats/megatron_legacy/rank_model.cc
+// decoder: src/tenplex/formats/megatron_legacy/optimizer_groups.cc
 // decoder: src/tenplex/formats/megatron_legacy/optimizer_slots.cc
 // decoder: src/tenplex/formats/megatron_legacy/tensor_parts.cc
 // decoder: src/tenplex/formats/megatron_legacy/legacy_reader.cc

@@ -97,6 +97,7 @@ def save_rank(case: dict[str, Any], folder: str) -> None:
             pipeline_model_parallel_size=grid.pp,
             expert_model_parallel_size=grid.ep,
             untie_embeddings_and_output_weights=True,
+            make_vocab_size_divisible_by=4,
             rank=torch.distributed.get_rank(),
         ),
         "checkpoint_version": 3.0,
@@ -116,6 +117,66 @@ def save_rank(case: dict[str, Any], folder: str) -> None:
         iteration.mkdir(parents=True)
         torch.save(state, iteration / "model_optim_rng.pt")
     (Path(folder) / f"keys_{torch.distributed.get_rank()}.json").write_text(json.dumps(keys))
+
+
+def load(name: str, grid: Grid, iteration: Path, chunks: int = 1) -> None:
+    """Loads each rank's file of a checkpoint of `grid` into Megatron-Core's model and torch's Adam over its groups, and
+    compares every element with that of a checkpoint made so. Raises RuntimeError with the first difference."""
+    from makers.launch import run_ranks
+
+    case = asdict(CASES[name]) | {"grid": asdict(grid), "chunks": chunks}
+    run_ranks("makers.megatron_legacy:load_rank", grid.world, {"case": case, "iteration": str(iteration)})
+
+
+def load_rank(case: dict[str, Any], iteration: str) -> None:
+    from megatron.core import parallel_state
+
+    from makers import megatron_ranks as ranks
+
+    parsed = LegacyCase(**(case | {"grid": Grid(**case["grid"])}))
+    grid = parsed.grid
+    models = ranks.make_models(grid, parsed.experts, parsed.chunks)
+    pp, tp = parallel_state.get_pipeline_model_parallel_rank(), parallel_state.get_tensor_model_parallel_rank()
+    ep = parallel_state.get_expert_model_parallel_rank() if grid.ep > 1 else 0
+    place = f"mp_rank_{tp:02d}" + (f"_{pp:03d}" if grid.pp > 1 else "") + (f"_{ep:03d}" if grid.ep > 1 else "")
+    state = torch.load(Path(iteration) / place / "model_optim_rng.pt", weights_only=False)
+    filled: list[tuple[Any, list[Any]]] = []
+    for number, model in enumerate(models):
+        model.load_state_dict(state["model" if parsed.chunks == 1 else f"model{number}"], strict=True)
+        for module, parts in ranks.sharded_parameters(model):
+            parameter = dict(model.named_parameters())[module]
+            filled.append((parameter, parts))
+            assert torch.equal(parameter, value_of(parts, "", parameter)), module
+    if parsed.optimizer:
+        wanted = ranks.mixed_precision_optimizer(
+            models, lambda parameter, slot: value_of(parts_of(filled, parameter), f"optimizer.state.{slot}.", parameter)
+        )
+        assert_same(wanted, state["optimizer"], "optimizer")
+    assert state["checkpoint_version"] == 3.0
+    assert state["iteration"] == ITERATION
+    sizes = (grid.tp, grid.pp, grid.ep)
+    names = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "expert_model_parallel_size")
+    assert tuple(getattr(state["args"], name) for name in names) == sizes
+
+
+def assert_same(wanted: Any, found: Any, place: str) -> None:
+    """The same tree, tensors by type, shape and elements."""
+    if isinstance(wanted, torch.Tensor):
+        assert isinstance(found, torch.Tensor), place
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape), place
+        assert torch.equal(found, wanted), place
+        storage = found.untyped_storage().nbytes()
+        assert storage == found.numel() * found.element_size(), f"{place}: shares {storage} bytes with others"
+    elif isinstance(wanted, dict):
+        assert found.keys() == wanted.keys(), f"{place}: {found.keys()} for {wanted.keys()}"
+        for key, value in wanted.items():
+            assert_same(value, found[key], f"{place}.{key}")
+    elif isinstance(wanted, list):
+        assert len(found) == len(wanted), place
+        for index, value in enumerate(wanted):
+            assert_same(value, found[index], f"{place}.{index}")
+    else:
+        assert found == wanted, f"{place}: {found} for {wanted}"
 
 
 def parts_of(filled: list[tuple[Any, list[Any]]], parameter: Any) -> list[Any]:

@@ -243,6 +243,7 @@ Json json_of(const Outcome& outcome, const ReshardCommandOptions& options) {
 
 Result<int> run_reshard(const Context& context, const ReshardCommandOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(const Outcome outcome, perform(context, options));
+  for (const std::string& problem : outcome.report.problems) warn(options.target + ": " + problem);
   print(options.json ? dump(json_of(outcome, options)) : text_of(outcome, options));
   return kExitOk;
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "tenplex/formats/state/flatten.h"
@@ -23,7 +24,13 @@ Result<Leaves> object_leaves(const StateGraph& graph) {
 
 }  // namespace
 
-bool compare_objects(const StateGraph& first, const StateGraph& second, std::vector<std::string>* differences) {
+bool starts_with_any(std::string_view name, std::span<const std::string> beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [name](const std::string& beginning) { return name.starts_with(beginning); });
+}
+
+bool compare_objects(const StateGraph& first, const StateGraph& second, std::span<const std::string> not_compared,
+                     std::vector<std::string>* differences) {
   if (first.root == kNoNode || second.root == kNoNode) return false;
   const auto a = object_leaves(first);
   const auto b = object_leaves(second);
@@ -32,6 +39,7 @@ bool compare_objects(const StateGraph& first, const StateGraph& second, std::vec
     return true;
   }
   for (const auto& [name, node] : *a) {
+    if (starts_with_any(name, not_compared)) continue;
     const auto other = b->find(name);
     if (other == b->end()) {
       differences->push_back(fmt::format("object '{}' is only in the first", name));
@@ -40,7 +48,8 @@ bool compare_objects(const StateGraph& first, const StateGraph& second, std::vec
     }
   }
   for (const auto& [name, node] : *b)
-    if (!a->contains(name)) differences->push_back(fmt::format("object '{}' is only in the second", name));
+    if (!a->contains(name) && !starts_with_any(name, not_compared))
+      differences->push_back(fmt::format("object '{}' is only in the second", name));
   return true;
 }
 

@@ -9,6 +9,7 @@
 
 #include "tenplex/base/counted.h"
 #include "tenplex/copy/convert.h"
+#include "tenplex/formats/target_notes.h"
 #include "tenplex/io/added_files.h"
 #include "tenplex/io/commit.h"
 #include "tenplex/io/memory_budget.h"
@@ -131,10 +132,10 @@ Result<void> write_last_files(const CheckpointReader& source, const OutputPlan& 
   return output.write_last_files(source);
 }
 
-Result<void> verify_target(const CheckpointReader& source, const std::string& path, const ReshardOptions& options,
-                           Executor& executor, Progress& progress) {
+Result<void> verify_target(const CheckpointReader& source, const TargetNotes& notes, const std::string& path,
+                           const ReshardOptions& options, Executor& executor, Progress& progress) {
   TENPLEX_ASSIGN_OR_RETURN(const auto written, options.reopen(path));
-  const VerifyOptions verify_options{options.max_memory_bytes, options.cast};
+  const VerifyOptions verify_options{options.max_memory_bytes, options.cast, notes.not_compared};
   TENPLEX_ASSIGN_OR_RETURN(const VerifyReport report, verify(source, *written, verify_options, executor, progress));
   if (!report.differences.empty()) {
     const TensorDifference& first = report.differences.front();
@@ -171,6 +172,9 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
     return invalid_argument(fmt::format("'{}' names a folder, and the target is one file: leave the '/' out", path));
   TENPLEX_TRY(check_open_files(static_cast<std::int64_t>(plan.files.size())));
   TENPLEX_ASSIGN_OR_RETURN(const OutputLayout layout, OutputLayout::build(plan, target, writer));
+  const auto* const noted = dynamic_cast<const NotedWriter*>(&writer);
+  const TargetNotes notes = noted != nullptr ? noted->notes() : TargetNotes();
+  report.problems = notes.problems;
   report.tensors = static_cast<std::int64_t>(source.info().tensors.size());
   report.bytes_needed = total_bytes(source.info().tensors);
 
@@ -210,7 +214,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
   report.finish_seconds = clock.lap();
 
   if (options.verify) {
-    TENPLEX_TRY(verify_target(source, commit->partial_path(), options, executor, progress));
+    TENPLEX_TRY(verify_target(source, notes, commit->partial_path(), options, executor, progress));
     report.verified = true;
     report.verify_seconds = clock.lap();
   }

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tenplex/base/executor.h"
 #include "tenplex/base/progress.h"
@@ -51,9 +52,10 @@ struct ReshardReport {
   std::int64_t items_checked = 0;      ///< stored items of the source whose CRC was found right
   std::int64_t items_unchecked = 0;    ///< stored items with a CRC that were not read in full
   bool verified = false;
-  double plan_seconds = 0;    ///< laying out the files and finding overlaps
-  double move_seconds = 0;    ///< reading and writing tensor data
-  double finish_seconds = 0;  ///< headers, fsync, commit
+  std::vector<std::string> problems;  ///< TargetNotes::problems
+  double plan_seconds = 0;            ///< laying out the files and finding overlaps
+  double move_seconds = 0;            ///< reading and writing tensor data
+  double finish_seconds = 0;          ///< headers, fsync, commit
   double verify_seconds = 0;
 };
 

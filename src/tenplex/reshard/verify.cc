@@ -81,6 +81,7 @@ void Comparison::match(VerifyReport* report) {
     TensorDifference difference;
     difference.first = tensors[t];
     if (!other) {
+      if (starts_with_any(tensors[t].name, options_.not_compared)) continue;
       difference.kind = Kind::kOnlyInFirst;
     } else {
       difference.second = second_.tensor(*other);
@@ -237,7 +238,8 @@ Result<VerifyReport> verify(const CheckpointReader& first, const CheckpointReade
   TENPLEX_TRY(first.check_unchanged());
   TENPLEX_TRY(second.check_unchanged());
   report.no_objects = first.info().state.root == kNoNode && second.info().state.root == kNoNode;
-  report.objects_compared = compare_objects(first.info().state, second.info().state, &report.object_differences);
+  report.objects_compared =
+      compare_objects(first.info().state, second.info().state, options.not_compared, &report.object_differences);
   return report;
 }
 

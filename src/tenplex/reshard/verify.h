@@ -44,6 +44,8 @@ struct VerifyReport {
 struct VerifyOptions {
   std::int64_t max_memory_bytes = std::int64_t{256} << 20;  ///< at least kMinMemoryBytes (reshard.h)
   bool cast = false;  ///< convert the first one's elements where the dtypes differ, then compare
+  /// As TargetNotes::not_compared.
+  std::vector<std::string> not_compared = {};
 };
 
 /// Phase of `progress`: "verify". Errors: corrupt, io, cancelled: they could not be compared.

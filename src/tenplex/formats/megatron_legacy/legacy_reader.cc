@@ -13,6 +13,7 @@
 #include "tenplex/formats/megatron_legacy/optimizer_slots.h"
 #include "tenplex/formats/megatron_legacy/rank_folders.h"
 #include "tenplex/formats/megatron_legacy/rank_model.h"
+#include "tenplex/formats/megatron_legacy/rank_tree.h"
 #include "tenplex/formats/megatron_legacy/tensor_parts.h"
 #include "tenplex/formats/state/lookup.h"
 #include "tenplex/ptc/builtin_layouts.h"
@@ -173,7 +174,9 @@ class LegacyReader {
           continue;
         }
         const TensorId tensor = graph(*rank).view(entry.node).tensor;
-        rank->parameters.push_back({name, tensor, entry.name.expert.has_value()});
+        // Without several expert ranks, experts are parameters like the others; one of these is a buffer.
+        if (!name.ends_with(".expert_bias"))
+          rank->parameters.push_back({name, tensor, entry.name.expert && folders_.expert_size > 1});
         add_part(name, {rank->rank, rank->file, tensor});
       }
     }
@@ -282,6 +285,7 @@ class LegacyReader {
       if (state != kNoNode)
         put(random_state_name(*rank.rank), joiner_.copy_state(rank.file, graph(rank), state, device(rank)));
     }
+    TENPLEX_TRY(put_other_random_states(&top));
     put("common", copy_common());
     note_differences();
     CheckpointInfo info;
@@ -306,6 +310,23 @@ class LegacyReader {
                        folders_.pipeline_size, folders_.tensor_size, folders_.expert_size);
   }
 
+  // Those that a writer with other ranks kept.
+  Result<void> put_other_random_states(std::vector<NodeId>* top) {
+    const RankFile& rank = ranks_[0];
+    const NodeId dict = find_item(graph(rank), graph(rank).root, kOtherRandomStates);
+    if (dict == kNoNode) return {};
+    const auto items = mapping_items(graph(rank), dict);
+    if (!items) return of_rank(rank, corrupt(fmt::format("'{}' is no dict", kOtherRandomStates)));
+    for (std::size_t at = 0; at + 1 < items->size(); at += 2) {
+      const auto key = text_of(graph(rank), (*items)[at]);
+      if (!key || !key->starts_with("rng_state/shard_"))
+        return of_rank(rank, corrupt(fmt::format("'{}' has a key that names no rank", kOtherRandomStates)));
+      top->push_back(joiner_.state().add_string(std::string(*key)));
+      top->push_back(joiner_.copy_state(rank.file, graph(rank), (*items)[at + 1], device(rank)));
+    }
+    return {};
+  }
+
   // Of the first rank, without what has a place of its own.
   NodeId copy_common() {
     const RankFile& rank = ranks_[0];
@@ -314,6 +335,7 @@ class LegacyReader {
     for (std::size_t chunk = 0; chunk < rank.model.chunks.size(); ++chunk)
       remove_item(common, common.root, fmt::format("model{}", chunk));
     remove_item(common, common.root, "rng_state");
+    remove_item(common, common.root, kOtherRandomStates);
     const NodeId optimizer = find_item(common, common.root, "optimizer");
     if (model_only_) {
       remove_item(common, common.root, "optimizer");
@@ -396,7 +418,7 @@ Result<std::unique_ptr<CheckpointReader>> open_megatron_legacy(FileSystem& files
 
 Format megatron_legacy_format() {
   return {"megatron", "a folder of Megatron-LM, one file per model parallel rank (--ckpt-format torch)",
-          &detect_megatron_legacy, &open_megatron_legacy, nullptr};
+          &detect_megatron_legacy, &open_megatron_legacy, &make_megatron_legacy_writer};
 }
 
 }  // namespace tenplex

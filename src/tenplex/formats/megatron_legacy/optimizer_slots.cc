@@ -10,50 +10,11 @@
 #include <string_view>
 
 #include "tenplex/base/counted.h"
+#include "tenplex/formats/megatron_legacy/optimizer_groups.h"
 #include "tenplex/formats/state/lookup.h"
 
 namespace tenplex::megatron_legacy {
 namespace {
-
-constexpr std::string_view kMasters = "fp32_param";
-constexpr std::array<std::string_view, 2> kMasterKeys = {"fp32_from_fp16_params", "fp32_from_fp16"};
-
-std::optional<double> number_of(const StateGraph& graph, NodeId node) {
-  if (node >= graph.size()) return std::nullopt;
-  if (graph[node].kind == NodeKind::kFloat) return graph[node].real;
-  if (const auto integer = integer_of(graph, node)) return static_cast<double>(*integer);
-  return std::nullopt;
-}
-
-bool is_true(const StateGraph& graph, NodeId node) {
-  return node < graph.size() && graph[node].kind == NodeKind::kBool && graph[node].boolean;
-}
-
-bool is_low_precision(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
-
-/// Of one optimizer (experts have another): where its parts are in the tree.
-struct Parts {
-  NodeId state = kNoNode;    // {number: {slot: tensor}}
-  NodeId groups = kNoNode;   // [{params: [number, …], wd_mult: …}]
-  NodeId masters = kNoNode;  // [[tensor, …]], a list per group; kNoNode where parameters are float32 themselves
-};
-
-Parts parts_of(const StateGraph& graph, NodeId optimizer) {
-  Parts parts;
-  const NodeId inner = find_item(graph, optimizer, "optimizer");
-  const NodeId torch = inner == kNoNode ? optimizer : inner;
-  parts.state = find_item(graph, torch, "state");
-  parts.groups = find_item(graph, torch, "param_groups");
-  for (const std::string_view key : kMasterKeys)
-    if (parts.masters == kNoNode) parts.masters = find_item(graph, optimizer, key);
-  return parts;
-}
-
-/// The optimizers of a rank: one, or a list of them.
-std::vector<NodeId> optimizers_of(const StateGraph& graph, NodeId optimizer) {
-  if (const auto list = list_items(graph, optimizer)) return {list->begin(), list->end()};
-  return {optimizer};
-}
 
 class SlotFinder {
  public:
@@ -61,7 +22,7 @@ class SlotFinder {
       : file_(file), graph_(file.state), parameters_(parameters), used_(parameters.size(), false) {}
 
   Result<void> add(NodeId optimizer) {
-    const Parts parts = parts_of(graph_, optimizer);
+    const OptimizerParts parts = parts_of_optimizer(graph_, optimizer);
     const auto groups = list_items(graph_, parts.groups);
     if (!groups) return unsupported("the optimizer has no 'param_groups', which say how its parameters are ordered");
     for (std::size_t group = 0; group < groups->size(); ++group) {
@@ -90,16 +51,12 @@ class SlotFinder {
 
   // The parameters that a group of this kind has, in the model's order.
   Result<std::vector<std::size_t>> members_of(NodeId group) {
-    const auto decay = number_of(graph_, find_item(graph_, group, "wd_mult"));
-    if (!decay) return unsupported("it has no 'wd_mult', which says what parameters it has");
-    if (is_true(graph_, find_item(graph_, group, "is_decoupled_lr")))
-      return unsupported("it has a learning rate of its own for the embeddings (is_decoupled_lr)");
-    const bool experts = is_true(graph_, find_item(graph_, group, "is_expert_parallel"));
+    TENPLEX_ASSIGN_OR_RETURN(const GroupKind kind, kind_of_group(graph_, group));
     std::vector<std::size_t> members;
     for (std::size_t parameter = 0; parameter < parameters_.size(); ++parameter) {
       const OwnParameter& own = parameters_[parameter];
-      const bool vector = shape(own.stored).rank() == 1 || own.name.ends_with(".bias");
-      if (own.is_expert == experts && vector == (*decay == 0.0) && !used_[parameter]) members.push_back(parameter);
+      const bool fits = kind_of_parameter(own.name, shape(own.stored), own.is_expert) == kind;
+      if (fits && !used_[parameter]) members.push_back(parameter);
     }
     return members;
   }
@@ -157,10 +114,10 @@ class SlotFinder {
     if (!list) return corrupt("the float32 copies of its parameters are missing");
     std::size_t next = 0;
     for (const std::size_t parameter : members) {
-      if (!is_low_precision(file_.tensors[parameters_[parameter].stored.index()].dtype)) continue;
+      if (!has_master(file_.tensors[parameters_[parameter].stored.index()].dtype)) continue;
       if (next == list->size() || !is_tensor(graph_, (*list)[next]))
         return corrupt(fmt::format("it has {} of parameters, too few", counted(next, "float32 copy")));
-      TENPLEX_TRY(add_slot(std::string(kMasters), graph_.view((*list)[next++]).tensor, parameter));
+      TENPLEX_TRY(add_slot(std::string(kMasterSlot), graph_.view((*list)[next++]).tensor, parameter));
     }
     if (next != list->size())
       return corrupt(fmt::format("it has {} float32 copies for {}", list->size(), counted(next, "parameter")));
@@ -185,9 +142,8 @@ Result<OptimizerSlots> find_optimizer_slots(const CheckpointInfo& file, NodeId o
 
 void remove_optimizer_slots(StateGraph* graph, NodeId optimizer) {
   for (const NodeId one : optimizers_of(*graph, optimizer)) {
-    const Parts parts = parts_of(*graph, one);
-    const NodeId inner = find_item(*graph, one, "optimizer");
-    remove_item(*graph, inner == kNoNode ? one : inner, "state");
+    const OptimizerParts parts = parts_of_optimizer(*graph, one);
+    remove_item(*graph, parts.torch, "state");
     for (const std::string_view key : kMasterKeys) remove_item(*graph, one, key);
     const auto groups = list_items(*graph, parts.groups);
     const std::vector<NodeId> copies(groups->begin(), groups->end());

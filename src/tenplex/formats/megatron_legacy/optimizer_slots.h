@@ -27,9 +27,9 @@ namespace tenplex::megatron_legacy {
 
 /// A parameter of a rank, in the order of its model.
 struct OwnParameter {
-  std::string name;  ///< in the whole model
-  TensorId stored;   ///< in the rank's file
-  bool is_expert = false;
+  std::string name;        ///< in the whole model
+  TensorId stored;         ///< in the rank's file
+  bool is_expert = false;  ///< of experts that have groups of their own
 };
 
 struct OwnSlot {
