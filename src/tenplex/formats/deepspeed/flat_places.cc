@@ -14,24 +14,26 @@ namespace {
 
 class SlotPlacer {
  public:
-  SlotPlacer(const std::vector<RankOptimizer>& ranks, CheckpointJoiner* joiner, ParameterGroups* groups)
-      : ranks_(ranks), joiner_(*joiner), groups_(*groups) {}
+  /// `first` is the first rank of all.
+  SlotPlacer(const std::vector<RankOptimizer>& ranks, std::size_t tensor_rank, const RankOptimizer& first,
+             CheckpointJoiner* joiner, ParameterGroups* groups)
+      : ranks_(ranks), tensor_rank_(tensor_rank), first_(first), joiner_(*joiner), groups_(*groups) {}
 
   Result<void> run() {
     for (const RankOptimizer& rank : ranks_) {
       if (rank.file.groups.size() != groups_.group_count())
         return corrupt(fmt::format("'{}': {} groups of parameters, and 'param_shapes' has {}", joiner_.name(rank.part),
                                    rank.file.groups.size(), groups_.group_count()));
-      if (rank.file.whole_parameters != ranks_[0].file.whole_parameters)
+      if (rank.file.whole_parameters != first_.file.whole_parameters)
         return corrupt(fmt::format("'{}' is of another ZeRO stage than '{}'", joiner_.name(rank.part),
-                                   joiner_.name(ranks_[0].part)));
+                                   joiner_.name(first_.part)));
     }
     for (group_ = 0; group_ < groups_.group_count(); ++group_) {
       for (const RankOptimizer& rank : ranks_) {
         auto alike = check_alike(rank);
         if (!alike) return std::move(alike).error().with_context(where(rank));
       }
-      TENPLEX_TRY(add_tensors());
+      if (tensor_rank_ == 0) TENPLEX_TRY(add_tensors());
       TENPLEX_TRY(ranks_[0].file.whole_parameters ? place_parts() : place_fragments());
     }
     return {};
@@ -42,18 +44,20 @@ class SlotPlacer {
   std::string where(const RankOptimizer& rank) const {
     return fmt::format("'{}' group {}", joiner_.name(rank.part), group_);
   }
+  const LocalPart& local(const Parameter& parameter) const { return parameter.parts[tensor_rank_]; }
   std::size_t begin() const { return groups_.first_of(group_); }
   std::size_t end() const { return groups_.first_of(group_ + 1); }
 
-  /// The same slots, sizes and steps as on rank 0.
+  /// The same slots and steps as on the first rank; the same sizes as on the first with the same part of the model.
   Result<void> check_alike(const RankOptimizer& rank) const {
-    const FlatGroup& first = group_of(ranks_[0]);
+    const FlatGroup& beside = group_of(ranks_[0]);
+    const FlatGroup& first = group_of(first_);
     const FlatGroup& other = group_of(rank);
-    const std::string& first_name = joiner_.name(ranks_[0].part);
-    if (other.size != first.size)
-      return corrupt(fmt::format("{} elements, in '{}' {}", other.size, first_name, first.size));
-    if (other.alignment != first.alignment)
-      return corrupt(fmt::format("its alignment paddings are not those in '{}'", first_name));
+    const std::string& first_name = joiner_.name(first_.part);
+    if (other.size != beside.size)
+      return corrupt(fmt::format("{} elements, in '{}' {}", other.size, joiner_.name(ranks_[0].part), beside.size));
+    if (other.alignment != beside.alignment)
+      return corrupt(fmt::format("its alignment paddings are not those in '{}'", joiner_.name(ranks_[0].part)));
     if (other.slots.size() != first.slots.size() || other.rest.size() != first.rest.size())
       return corrupt(fmt::format("the optimizer's state has other entries than in '{}'", first_name));
     for (std::size_t slot = 0; slot < first.slots.size(); ++slot)
@@ -70,16 +74,16 @@ class SlotPlacer {
   }
 
   Result<bool> same_rest(const RankOptimizer& rank, std::size_t entry) const {
-    const auto& [first_name, first] = group_of(ranks_[0]).rest[entry];
+    const auto& [first_name, first] = group_of(first_).rest[entry];
     const auto& [other_name, other] = group_of(rank).rest[entry];
-    const CheckpointInfo& a = joiner_.stored(ranks_[0].part);
+    const CheckpointInfo& a = joiner_.stored(first_.part);
     const CheckpointInfo& b = joiner_.stored(rank.part);
     if (first_name != other_name) return false;
     if (!is_tensor(a.state, first) || !is_tensor(b.state, other)) return equal_objects(a.state, first, b.state, other);
     const TensorId one = a.state.view(first).tensor;
     const TensorId two = b.state.view(other).tensor;
     if (a.tensors[one.index()].dtype != b.tensors[two.index()].dtype) return false;
-    TENPLEX_ASSIGN_OR_RETURN(const std::string bytes, joiner_.small_bytes(ranks_[0].part, one));
+    TENPLEX_ASSIGN_OR_RETURN(const std::string bytes, joiner_.small_bytes(first_.part, one));
     TENPLEX_ASSIGN_OR_RETURN(const std::string other_bytes, joiner_.small_bytes(rank.part, two));
     return bytes == other_bytes;
   }
@@ -110,8 +114,8 @@ class SlotPlacer {
     const FlatGroup& group = group_of(ranks_[rank]);
     for (std::size_t slot = 0; slot < parameter.slots.size(); ++slot) {
       const TensorId flat = slot == 0 ? group.master : group.slots[slot - 1].second;
-      auto added = joiner_.add_run(parameter.slots[slot].second, DeviceId(rank),
-                                   {ranks_[rank].part, flat, at, from, from + elements});
+      auto added = joiner_.add_run(parameter.slots[slot].second, ranks_[rank].device,
+                                   {ranks_[rank].part, flat, at, from, from + elements}, local(parameter));
       if (!added)
         return std::move(added).error().with_context(
             fmt::format("parameter '{}' {}", parameter.name, parameter.slots[slot].first));
@@ -134,9 +138,9 @@ class SlotPlacer {
               fmt::format("{}: a fragment of parameter '{}', which 'param_shapes' does not have in this group",
                           where(ranks_[rank]), fragment.name));
         std::int64_t& done = placed[static_cast<std::size_t>(parameter - groups_.parameters().data()) - begin()];
-        if (fragment.elements > volume(parameter->shape) - done)
+        if (fragment.elements > volume(local(*parameter).shape) - done)
           return corrupt(fmt::format("{}: parameter '{}' of shape {} has more elements than that", where(ranks_[rank]),
-                                     parameter->name, to_string(parameter->shape)));
+                                     parameter->name, to_string(local(*parameter).shape)));
         TENPLEX_TRY(add_runs(*parameter, rank, fragment.start, done, fragment.elements));
         done += fragment.elements;
         unused -= fragment.elements;
@@ -144,15 +148,16 @@ class SlotPlacer {
     }
     for (std::size_t index = begin(); index < end(); ++index) {
       const Parameter& parameter = groups_.parameters()[index];
-      if (const std::int64_t found = placed[index - begin()]; found != volume(parameter.shape))
-        return corrupt(fmt::format("parameter '{}' of shape {}: group {} of all ranks has {} of its {} elements",
-                                   parameter.name, to_string(parameter.shape), group_, found, volume(parameter.shape)));
+      if (const std::int64_t found = placed[index - begin()]; found != volume(local(parameter).shape))
+        return corrupt(fmt::format("parameter '{}' of shape {}: group {} of all ranks{} has {} of its {} elements",
+                                   parameter.name, to_string(local(parameter).shape), group_, of_tensor_rank(), found,
+                                   volume(local(parameter).shape)));
     }
     if (unused == padding) return {};
     return corrupt(
-        fmt::format("group {}: {} elements of its flat tensors belong to no parameter, and its paddings add up "
+        fmt::format("group {}{}: {} elements of its flat tensors belong to no parameter, and its paddings add up "
                     "to {}",
-                    group_, unused, padding));
+                    group_, of_tensor_rank(), unused, padding));
   }
 
   Result<void> place_parts() {
@@ -160,7 +165,7 @@ class SlotPlacer {
     std::int64_t at = 0;
     for (std::size_t index = begin(); index < end(); ++index) {
       const Parameter& parameter = groups_.parameters()[index];
-      const std::int64_t elements = volume(parameter.shape);
+      const std::int64_t elements = volume(local(parameter).shape);
       const std::int64_t part = ceil_div(elements, ranks);
       for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         const std::int64_t from = std::min(elements, static_cast<std::int64_t>(rank) * part);
@@ -178,7 +183,13 @@ class SlotPlacer {
     return {};
   }
 
-  const std::vector<RankOptimizer>& ranks_;
+  std::string of_tensor_rank() const {
+    return tensor_rank_ == 0 ? std::string() : fmt::format(" of tensor rank {}", tensor_rank_);
+  }
+
+  const std::vector<RankOptimizer>& ranks_;  // of one tensor parallel rank
+  std::size_t tensor_rank_;
+  const RankOptimizer& first_;
   CheckpointJoiner& joiner_;
   ParameterGroups& groups_;
   std::size_t group_ = 0;
@@ -186,8 +197,11 @@ class SlotPlacer {
 
 }  // namespace
 
-Result<void> place_slots(const std::vector<RankOptimizer>& ranks, CheckpointJoiner* joiner, ParameterGroups* groups) {
-  return SlotPlacer(ranks, joiner, groups).run();
+Result<void> place_slots(const std::vector<std::vector<RankOptimizer>>& ranks, CheckpointJoiner* joiner,
+                         ParameterGroups* groups) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    TENPLEX_TRY(SlotPlacer(ranks[rank], rank, ranks[0][0], joiner, groups).run());
+  return {};
 }
 
 }  // namespace tenplex::deepspeed

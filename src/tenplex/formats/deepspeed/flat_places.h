@@ -20,11 +20,13 @@ namespace tenplex::deepspeed {
 
 struct RankOptimizer {
   CheckpointJoiner::Part part = 0;
+  DeviceId device;
   OptimizerFile file;
 };
 
-/// Adds the slots of all parameters; `ranks` are in order. Errors: corrupt, naming parameter, group and file, where the
+/// Adds the slots of all parameters: of all tensor parallel ranks, and of each the data parallel ranks. Errors: corrupt, naming parameter, group and file, where the
 /// ranks do not fit each other or the parameters.
-Result<void> place_slots(const std::vector<RankOptimizer>& ranks, CheckpointJoiner* joiner, ParameterGroups* groups);
+Result<void> place_slots(const std::vector<std::vector<RankOptimizer>>& ranks, CheckpointJoiner* joiner,
+                         ParameterGroups* groups);
 
 }  // namespace tenplex::deepspeed

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tenplex/formats/state/lookup.h"
 
 namespace tenplex::deepspeed {
@@ -35,11 +37,36 @@ Result<ParameterGroups> ParameterGroups::read(const StateGraph& graph, NodeId pa
     for (auto& [name, shape] : *shapes) {
       if (!groups.index_.emplace(name, groups.parameters_.size()).second)
         return corrupt(fmt::format("'param_shapes' has parameter '{}' twice", name));
-      groups.parameters_.push_back({std::move(name), shape, groups.group_count(), {}});
+      groups.parameters_.push_back({std::move(name), shape, {}, {}, groups.group_count(), {}});
     }
     groups.first_.push_back(groups.parameters_.size());
   }
   return groups;
+}
+
+Result<ParameterGroups> ParameterGroups::join(const std::vector<ParameterGroups>& ranks, JoinRules* rules) {
+  ParameterGroups joined = ranks[0];
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const auto same = [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.group == b.group; };
+    if (ranks[rank].first_ != joined.first_ ||
+        !std::equal(joined.parameters_.begin(), joined.parameters_.end(), ranks[rank].parameters_.begin(), same))
+      return corrupt(
+          fmt::format("'param_shapes' of tensor parallel rank {} has other parameters than that of rank 0, or another "
+                      "order",
+                      rank));
+  }
+  for (std::size_t index = 0; index < joined.parameters_.size(); ++index) {
+    Parameter& parameter = joined.parameters_[index];
+    std::vector<Dims> local;
+    for (const ParameterGroups& rank : ranks) local.push_back(rank.parameters_[index].shape);
+    auto whole = rules->join(parameter.name, local, JoinRules::Subject::kParameter)
+                     .with_context(fmt::format("parameter '{}'", parameter.name));
+    if (!whole) return std::move(whole).error();
+    parameter.shape = whole->shape;
+    parameter.parts = std::move(whole->parts);
+    parameter.notes = std::move(whole->notes);
+  }
+  return joined;
 }
 
 Parameter* ParameterGroups::find(std::string_view name) {

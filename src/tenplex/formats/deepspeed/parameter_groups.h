@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tenplex/base/result.h"
+#include "tenplex/formats/deepspeed/join_rules.h"
 #include "tenplex/formats/joined_reader.h"
 #include "tenplex/formats/state/state_graph.h"
 
@@ -23,7 +24,10 @@ inline constexpr std::string_view kMasterSlot = "fp32_param";
 
 struct Parameter {
   std::string name;
-  Dims shape;
+  Dims shape;  ///< of the whole
+  /// By tensor parallel rank; without one, the only rank has the whole. Filled by join().
+  std::vector<LocalPart> parts;
+  CutNotes notes;
   std::size_t group = 0;
   /// Slot, tensor; the master first. Filled by who reads the optimizer.
   std::vector<std::pair<std::string, CheckpointJoiner::Number>> slots;
@@ -34,6 +38,10 @@ class ParameterGroups {
   /// `param_shapes` may be None: no parameters. Errors: corrupt for another structure and for a name that is there
   /// twice.
   static Result<ParameterGroups> read(const StateGraph& graph, NodeId param_shapes);
+
+  /// The groups of all tensor parallel ranks as one. Errors: as JoinRules::join(); corrupt for another group, name or
+  /// order, naming the rank.
+  static Result<ParameterGroups> join(const std::vector<ParameterGroups>& ranks, JoinRules* rules);
 
   std::size_t group_count() const { return first_.size() - 1; }
   /// [first, end) in parameters().
