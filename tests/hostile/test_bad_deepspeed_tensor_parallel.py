@@ -20,7 +20,7 @@ from refusal import assert_refused, read_or_refuse
 Files = dict[str, Any]
 Change = Callable[[Files], Any]
 MODEL0, MODEL1 = "mp_rank_00_model_states.pt", maker.MODEL1
-OTHER = "zero_pp_rank_1_mp_rank_01_optim_states.pt"
+BESIDE, OTHER = (f"zero_pp_rank_{rank}_mp_rank_01_optim_states.pt" for rank in range(2))
 
 
 def models(made: Files) -> list[Any]:
@@ -83,8 +83,8 @@ CASES: dict[str, tuple[Change, list[str]]] = {
         ["'b'"],
     ),
     "a master that differs": (
-        lambda made: made[OTHER]["optimizer_state_dict"]["single_partition_of_fp32_groups"][1].add_(1),
-        ["b"],
+        lambda made: made[BESIDE]["optimizer_state_dict"]["single_partition_of_fp32_groups"][1].add_(1),
+        ["fp32_param.b"],
     ),
     "a tensor of one rank only": (lambda made: made[MODEL1]["module"].pop("frozen"), [MODEL1, "'frozen'"]),
     "a part of another shape": (

@@ -144,8 +144,8 @@ Result<JoinedShape> JoinRules::join_sub_parameters(const SubParameters& rule, co
     }
     for (const std::int64_t size : sizes) {
       if (size % ranks != 0)
-        return corrupt(fmt::format("sub-parameter of width {} on {} tensor ranks: there are no widths per rank", size,
-                                   ranks));
+        return corrupt(
+            fmt::format("sub-parameter of width {} on {} tensor ranks: there are no widths per rank", size, ranks));
       widths.emplace_back(local.size(), size / ranks);
     }
   }

@@ -55,8 +55,8 @@ class JoinRules::Reader {
       return corrupt("'universal_checkpoint_version' is no number");
     found_.version_ = value.kind == NodeKind::kFloat ? value.real : static_cast<double>(value.integer);
     if (found_.version_ >= 0 && found_.version_ <= kNewestVersion) return {};
-    return unsupported(fmt::format("'universal_checkpoint_version' is {}; up to {} is known", found_.version_,
-                                   kNewestVersion));
+    return unsupported(
+        fmt::format("'universal_checkpoint_version' is {}; up to {} is known", found_.version_, kNewestVersion));
   }
 
   Result<void> refuse_maps() const {
@@ -120,7 +120,8 @@ class JoinRules::Reader {
     for (const NodeId size : *shape) {
       const auto number = integer_of(graph_, size);
       const auto sizes = number ? std::vector{*number} : numbers_of(size);
-      if (sizes.empty() || (number && (*number < -1 || *number > kMaxWidth))) return corrupt("a size in 'shape' is none");
+      if (sizes.empty() || (number && (*number < -1 || *number > kMaxWidth)))
+        return corrupt("a size in 'shape' is none");
       rule.shape.push_back(sizes);
       rule.is_list.push_back(!number);
     }

@@ -10,6 +10,8 @@
 #include <set>
 
 #include "tenplex/base/checked.h"
+#include "tenplex/base/counted.h"
+#include "tenplex/formats/deepspeed/expert_names.h"
 #include "tenplex/formats/state/lookup.h"
 
 namespace tenplex::deepspeed {
@@ -28,6 +30,16 @@ bool is_one_of(const std::array<std::string_view, N>& keys, std::string_view key
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
+NodeId size_node(const Dims& shape, StateGraph* graph) {
+  std::vector<NodeId> sizes;
+  for (const std::int64_t size : shape) sizes.push_back(graph->add_int(size));
+  const NodeId tuple = graph->add_tuple(std::move(sizes));
+  ObjectParts parts;
+  parts.callable = graph->add_global("torch", "Size");
+  parts.arguments = graph->add_tuple({tuple});
+  return graph->add_object(std::move(parts));
+}
+
 bool is_own_name(std::string_view name) { return name == "common" || name.starts_with("optimizer.state."); }
 
 std::vector<std::string> keys_of(const StateGraph& graph, NodeId dict) {
@@ -40,8 +52,10 @@ std::vector<std::string> keys_of(const StateGraph& graph, NodeId dict) {
 
 }  // namespace
 
-Result<ModelTree> ModelTree::make(std::vector<std::vector<Part>> models, CheckpointJoiner* joiner) {
+Result<ModelTree> ModelTree::make(std::vector<std::vector<Part>> models, std::vector<Part> experts,
+                                  CheckpointJoiner* joiner) {
   ModelTree tree(std::move(models), joiner);
+  tree.experts_ = std::move(experts);
   for (std::size_t tensor_rank = 0; tensor_rank < tree.models_.size(); ++tensor_rank)
     for (std::size_t data_rank = 0; data_rank < tree.models_[tensor_rank].size(); ++data_rank) {
       const StateGraph& file = tree.graph(tensor_rank, data_rank);
@@ -50,8 +64,50 @@ Result<ModelTree> ModelTree::make(std::vector<std::vector<Part>> models, Checkpo
             .with_context(fmt::format("'{}'", joiner->name(tree.models_[tensor_rank][data_rank])));
     }
   TENPLEX_TRY(tree.compare_models());
+  TENPLEX_TRY(tree.read_experts());
   TENPLEX_TRY(tree.read_groups());
   return tree;
+}
+
+// Every file has the parameters of one expert, and every layer all of its experts from 0 on.
+Result<void> ModelTree::read_experts() {
+  std::map<std::string, std::set<std::int64_t>> numbers;
+  std::set<std::int64_t> layers;
+  for (const Part part : experts_) {
+    const StateGraph& file = joiner_->stored(part).state;
+    const auto said = parse_expert_file(joiner_->name(part));
+    const auto items = mapping_items(file, file.root);
+    if (!items || !said)
+      return corrupt(fmt::format("'{}' holds no dict of an expert's parameters", joiner_->name(part)));
+    layers.insert(said->layer);
+    for (std::size_t at = 0; at + 1 < items->size(); at += 2) {
+      const auto text = text_of(file, (*items)[at]);
+      const auto name = text ? parse_expert_name(*text) : std::nullopt;
+      if (!name || name->expert != said->expert || !is_tensor(file, (*items)[at + 1]))
+        return corrupt(fmt::format("'{}': '{}' is no parameter of expert {}", joiner_->name(part), text.value_or("?"),
+                                   said->expert));
+      numbers[std::string(name->layer)].insert(name->expert);
+    }
+  }
+  for (const auto& [layer, found] : numbers) {
+    const auto count = static_cast<std::int64_t>(found.size());
+    if (*found.rbegin() + 1 != count)
+      return corrupt(fmt::format("'{}': expert {} is there, and {} are there in all: one is missing", layer,
+                                 *found.rbegin(), counted(found.size(), "expert")));
+    experts_of_.emplace(layer, count);
+  }
+  // By layer in the order of the model, which is not that of their names.
+  const auto said = list_items(model_file().state, item("num_experts"));
+  if (!said || experts_.empty()) return {};
+  std::int64_t all = 0;
+  for (const NodeId count : *said) {
+    const auto number = integer_of(model_file().state, count);
+    if (!number || *number < 0 || __builtin_add_overflow(all, *number, &all))
+      return corrupt(fmt::format("'{}': 'num_experts' is no list of numbers", joiner_->name(models_[0][0])));
+  }
+  if (all == static_cast<std::int64_t>(experts_.size()) && layers.size() == said->size()) return {};
+  return corrupt(fmt::format("'{}': 'num_experts' says {} experts in {} layers, and there are {} files of experts",
+                             joiner_->name(models_[0][0]), all, said->size(), experts_.size()));
 }
 
 Result<void> ModelTree::read_groups() {
@@ -71,12 +127,18 @@ Result<void> ModelTree::read_groups() {
     const NodeId info = item("universal_checkpoint_info");
     if (info == kNoNode || is_none(model_file().state, info))
       return unsupported(
-                 "there is no 'universal_checkpoint_info', without which it is not known how the parts of parameters on "
+                 "there is no 'universal_checkpoint_info', without which it is not known how the parts of parameters "
+                 "on "
                  "tensor parallel ranks are put together: save with it in client_state")
           .with_context(named());
     auto rules = JoinRules::read(model_file().state, info).with_context("'universal_checkpoint_info'");
     if (!rules) return std::move(rules).error().with_context(named());
     rules_ = std::move(*rules);
+  }
+  if (!experts_.empty()) {
+    auto spread = ParameterGroups::spread(std::move(groups[0]), experts_of_);
+    if (!spread) return std::move(spread).error().with_context(fmt::format("'{}'", joiner_->name(models_[0][0])));
+    groups[0] = std::move(*spread);
   }
   TENPLEX_ASSIGN_OR_RETURN(groups_, ParameterGroups::join(groups, &rules_));
   return {};
@@ -295,8 +357,8 @@ NodeId ModelTree::joined_node(CheckpointJoiner::Number number, TensorId first) {
   const NodeId node = joiner_->tensor_node(number);
   if (added) {
     known->second = node;
-  } else if (joiner_->shape(number) ==
-             joiner_->shape(static_cast<CheckpointJoiner::Number>(joiner_->state().view(known->second).tensor.index()))) {
+  } else if (joiner_->shape(number) == joiner_->shape(static_cast<CheckpointJoiner::Number>(
+                                           joiner_->state().view(known->second).tensor.index()))) {
     joiner_->state().set_view(node, joiner_->state().view(known->second));
   }
   return node;
@@ -356,6 +418,28 @@ Result<void> ModelTree::add_module() {
   return {};
 }
 
+// Under their names, after the rest of 'module'.
+Result<void> ModelTree::add_experts() {
+  std::set<std::string, std::less<>> names;
+  for (const Part part : experts_) {
+    const CheckpointInfo& file = joiner_->stored(part);
+    const auto items = mapping_items(file.state, file.state.root);
+    for (std::size_t at = 0; at + 1 < items->size(); at += 2) {
+      const std::string name(text_of(file.state, (*items)[at]).value_or(""));
+      const TensorId stored = file.state.view((*items)[at + 1]).tensor;
+      const Dims& shape = file.tensors[stored.index()].shape;
+      const Parameter* parameter = groups_.find(name);
+      if (parameter != nullptr && parameter->shape != shape)
+        return corrupt(fmt::format("'{}': parameter '{}' has shape {}, and {} in 'param_shapes'", joiner_->name(part),
+                                   name, to_string(shape), to_string(parameter->shape)));
+      if (!names.insert(name).second || find_item(model_file().state, item("module"), name) != kNoNode)
+        return corrupt(fmt::format("'{}': parameter '{}' is in another file too", joiner_->name(part), name));
+      top_.emplace_back(name, joiner_->tensor_node(joiner_->stored_tensor(part, stored, DeviceId(0))));
+    }
+  }
+  return {};
+}
+
 Result<void> ModelTree::check_complete() const {
   std::set<std::string_view> names;
   for (const auto& [name, node] : top_) names.insert(name);
@@ -375,34 +459,36 @@ void ModelTree::add_slots() {
       top_.emplace_back(fmt::format("optimizer.state.{}.{}", slot, parameter.name), joiner_->tensor_node(number));
 }
 
-// Of a dict of names and shapes.
+// Of frozen_param_shapes.
 void ModelTree::put_shapes(StateGraph* graph, NodeId dict) const {
   if (!is_dict(*graph, dict)) return;
   const std::vector<NodeId> items = items_of(*graph, dict);
   for (std::size_t at = 0; at + 1 < items.size(); at += 2) {
     const std::string name(text_of(*graph, items[at]).value_or(""));
     const auto joined = joined_.find(name);
-    Dims shape;
-    const Parameter* found = nullptr;
-    for (const Parameter& parameter : groups_.parameters())
-      if (parameter.name == name) found = &parameter;
-    if (found == nullptr && joined == joined_.end()) continue;
-    shape = found != nullptr ? found->shape : joined->second.shape;
-    std::vector<NodeId> sizes;
-    for (const std::int64_t size : shape) sizes.push_back(graph->add_int(size));
-    const NodeId tuple = graph->add_tuple(std::move(sizes));
-    ObjectParts parts;
-    parts.callable = graph->add_global("torch", "Size");
-    parts.arguments = graph->add_tuple({tuple});
-    items_of(*graph, dict)[at + 1] = graph->add_object(std::move(parts));
+    const auto frozen = frozen_.find(name);
+    if (joined == joined_.end() && frozen == frozen_.end()) continue;
+    const Dims shape = joined == joined_.end() ? joiner_->shape(frozen->second) : joined->second.shape;
+    const NodeId size = size_node(shape, graph);
+    items_of(*graph, dict)[at + 1] = size;
   }
 }
 
 // What of the model's states is of a part of it becomes what it would be of the whole.
 void ModelTree::say_whole(StateGraph* graph) const {
   const auto groups = list_items(*graph, find_item(*graph, graph->root, "param_shapes"));
-  if (groups)
-    for (const NodeId group : std::vector<NodeId>(groups->begin(), groups->end())) put_shapes(graph, group);
+  if (groups) {
+    const std::vector<NodeId> dicts(groups->begin(), groups->end());
+    for (std::size_t group = 0; group < dicts.size() && is_dict(*graph, dicts[group]); ++group) {
+      std::vector<NodeId> items;
+      for (std::size_t index = groups_.first_of(group); index < groups_.first_of(group + 1); ++index) {
+        const Parameter& parameter = groups_.parameters()[index];
+        items.push_back(graph->add_string(parameter.name));
+        items.push_back(size_node(parameter.shape, graph));
+      }
+      items_of(*graph, dicts[group]) = std::move(items);
+    }
+  }
   put_shapes(graph, find_item(*graph, graph->root, "frozen_param_shapes"));
   const NodeId one = graph->add_int(1);
   set_item(*graph, graph->root, "mp_world_size", one);
@@ -413,7 +499,7 @@ void ModelTree::say_whole(StateGraph* graph) const {
 // Without the tensors that have names of their own.
 void ModelTree::add_model_states() {
   StateGraph graph = model_file().state;
-  if (models_.size() > 1) say_whole(&graph);
+  if (models_.size() > 1 || !experts_.empty()) say_whole(&graph);
   const NodeId module = find_item(graph, graph.root, "module");
   std::vector<NodeId>& items = items_of(graph, module);
   std::vector<NodeId> objects;
@@ -439,6 +525,7 @@ Result<std::unique_ptr<CheckpointReader>> ModelTree::finish(CheckpointInfo info)
   };
   TENPLEX_TRY(place_frozen());
   if (auto added = add_module(); !added) return named(std::move(added).error());
+  TENPLEX_TRY(add_experts());
   TENPLEX_TRY(check_complete());
   if (models_.size() > 1)
     if (auto used = rules_.check_used(); !used) return named(std::move(used).error());

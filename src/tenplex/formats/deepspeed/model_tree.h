@@ -38,7 +38,9 @@ class ModelTree {
   /// The files of the model: of all tensor parallel ranks, and of each one file or one per data parallel rank.
   /// Errors: corrupt for another structure; unsupported for several tensor parallel ranks without
   /// universal_checkpoint_info.
-  static Result<ModelTree> make(std::vector<std::vector<Part>> models, CheckpointJoiner* joiner);
+  /// `experts` are files with experts of MoE layers.
+  static Result<ModelTree> make(std::vector<std::vector<Part>> models, std::vector<Part> experts,
+                                CheckpointJoiner* joiner);
 
   ParameterGroups& groups() { return groups_; }
   Part model_part() const { return models_[0][0]; }
@@ -69,6 +71,8 @@ class ModelTree {
 
   using Entry = std::pair<std::string, NodeId>;  // key, value
   Result<void> read_groups();
+  Result<void> read_experts();
+  Result<void> add_experts();
   Result<void> compare_models();
   Result<void> compare_model(std::size_t tensor_rank, std::size_t data_rank);
   const StateGraph& graph(std::size_t tensor_rank, std::size_t data_rank) const {
@@ -95,6 +99,8 @@ class ModelTree {
   std::vector<std::vector<Part>> models_;
   CheckpointJoiner* joiner_;
   JoinRules rules_;
+  std::vector<Part> experts_;
+  std::map<std::string, std::int64_t> experts_of_;  // by ExpertName::layer
   ParameterGroups groups_;
   std::map<std::string, CheckpointJoiner::Number> frozen_;  // of frozen_param_fragments
   std::map<std::string, JoinedShape> joined_;               // of 'module'

@@ -43,11 +43,14 @@ TEST(NamePattern, MatchesFromTheStart) {
 TEST(NamePattern, IsRefusedWhereItNeedsMore) {
   const std::string deep = std::string(30, '(') + std::string(30, ')');
   for (const std::string& pattern :
-       {std::string(R"((a)\1)"), std::string("(?=a)"), std::string("(?i)a"), std::string("(?P<n>a)"), std::string("a++"),
-        std::string("a**"), std::string("*a"), std::string("(a"), std::string("a)"), std::string("[a"),
-        std::string("[b-a]"), std::string("a{,3}"), std::string("a{3,1}"), std::string("a{99999}"), std::string("\\"),
-        std::string("\\b"), std::string("[\\b]"), std::string("^*"), std::string("\xc3\xa4"), std::string(1001, 'a'),
-        std::string("((((a{99}){99}){99}){99}){99}"), std::string("a{-1}"), std::string("[a-\\d]"), deep}) {
+       {std::string(R"((a)\1)"), std::string("(?=a)"),    std::string("(?i)a"),
+        std::string("(?P<n>a)"), std::string("a++"),      std::string("a**"),
+        std::string("*a"),       std::string("(a"),       std::string("a)"),
+        std::string("[a"),       std::string("[b-a]"),    std::string("a{,3}"),
+        std::string("a{3,1}"),   std::string("a{99999}"), std::string("\\"),
+        std::string("\\b"),      std::string("[\\b]"),    std::string("^*"),
+        std::string("\xc3\xa4"), std::string(1001, 'a'),  std::string("((((a{99}){99}){99}){99}){99}"),
+        std::string("a{-1}"),    std::string("[a-\\d]"),  deep}) {
     const auto parsed = NamePattern::parse(pattern);
     ASSERT_FALSE(parsed.has_value()) << pattern;
     EXPECT_EQ(parsed.error().code(), ErrorCode::kUnsupported);

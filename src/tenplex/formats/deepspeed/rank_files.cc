@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tenplex/base/counted.h"
+#include "tenplex/formats/deepspeed/expert_names.h"
 
 namespace tenplex::deepspeed {
 namespace {
@@ -85,12 +86,11 @@ Result<void> add_rank(std::int64_t number, const RankNames& names, TagFiles* fou
   const TensorRankFiles& first = found->ranks.empty() ? rank : found->ranks[0];
   if (rank.model.empty() != first.model.empty() || rank.zero_models.size() != first.zero_models.size() ||
       rank.optimizers.size() != first.optimizers.size())
-    return corrupt(
-        fmt::format("tensor parallel rank {} has {} of the model and {} of the optimizer, and rank 0 has {} and {}: a "
-                    "file is missing",
-                    number, counted(rank.zero_models.size() + (rank.model.empty() ? 0U : 1U), "file"),
-                    rank.optimizers.size(), first.zero_models.size() + (first.model.empty() ? 0U : 1U),
-                    first.optimizers.size()));
+    return corrupt(fmt::format(
+        "tensor parallel rank {} has {} of the model and {} of the optimizer, and rank 0 has {} and {}: a "
+        "file is missing",
+        number, counted(rank.zero_models.size() + (rank.model.empty() ? 0U : 1U), "file"), rank.optimizers.size(),
+        first.zero_models.size() + (first.model.empty() ? 0U : 1U), first.optimizers.size()));
   found->ranks.push_back(std::move(rank));
   return {};
 }
@@ -99,7 +99,7 @@ Error refused(std::string_view name) {
   const std::string_view what = name.starts_with("layer_") && name.find("_expert_") == std::string_view::npos
                                     ? "holds a layer of a pipeline, which is not read"
                                 : name.starts_with("layer_") || name.starts_with("expp_rank_")
-                                    ? "holds experts, which are not read"
+                                    ? "holds experts on tensor parallel ranks, which are not read"
                                     : "is none of the files that are read here, and may be a part of the checkpoint";
   return unsupported(fmt::format("'{}' {}", name, what));
 }
@@ -155,8 +155,18 @@ Result<TagFiles> list_tag_files(FileSystem& files, const std::string& folder) {
   found.folder = folder;
   found.base = folder;
   std::map<std::int64_t, RankNames> ranks;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::string> experts;  // by layer and number
+  std::map<std::int64_t, std::string> expert_optimizers;
   for (const FolderEntry& entry : entries) {
     const auto file = parse_rank_file(entry.name);
+    const auto expert = parse_expert_file(entry.name);
+    const auto expert_rank = parse_expert_optimizer(entry.name);
+    if ((expert && expert->model_rank == 0) || expert_rank) {
+      const auto known = expert ? experts.emplace(std::pair(expert->layer, expert->expert), entry.name).first->second
+                                : expert_optimizers.emplace(*expert_rank, entry.name).first->second;
+      if (known != entry.name) return corrupt(fmt::format("'{}' and '{}' are the same", known, entry.name));
+      continue;
+    }
     if (!file && entry.name.ends_with(".pt")) return refused(entry.name);
     if (!file && entry.name == "zero" && entry.status.kind == FileKind::kFolder) {
       found.universal = true;
@@ -171,12 +181,17 @@ Result<TagFiles> list_tag_files(FileSystem& files, const std::string& folder) {
       if (!added) return corrupt(fmt::format("'{}' and '{}' are of the same rank", known->second, entry.name));
     }
   }
+  for (auto& [number, name] : experts) found.experts.push_back(std::move(name));
+  TENPLEX_ASSIGN_OR_RETURN(found.expert_optimizers, in_order(expert_optimizers));
   for (const auto& [number, names] : ranks) TENPLEX_TRY(add_rank(number, names, &found));
   if (found.ranks.empty() || found.ranks[0].models()[0].empty())
     return not_found("no file with the model's states (mp_rank_00_model_states.pt or zero_pp_rank_0_mp_rank_00_…)");
+  if (!found.experts.empty() && (found.universal || found.ranks.size() > 1 || !found.ranks[0].zero_models.empty()))
+    return unsupported(fmt::format("'{}' holds an expert, which is read only beside one 'mp_rank_00_model_states.pt'",
+                                   found.experts[0]));
   if (found.universal && !found.ranks[0].optimizers.empty())
-    return corrupt(fmt::format("both 'zero' of a universal checkpoint and '{}' are there",
-                               found.ranks[0].optimizers[0]));
+    return corrupt(
+        fmt::format("both 'zero' of a universal checkpoint and '{}' are there", found.ranks[0].optimizers[0]));
   return found;
 }
 

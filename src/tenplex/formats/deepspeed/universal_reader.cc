@@ -41,7 +41,7 @@ class UniversalReader {
         TENPLEX_ASSIGN_OR_RETURN(models.back().emplace_back(), joiner_.open(name));
       }
     }
-    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(std::move(models), &joiner_));
+    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(std::move(models), {}, &joiner_));
     tree_ = &tree;
     if (!is_dict(tree.model_file().state, tree.item("param_shapes")) && tree.groups().parameters().empty())
       return corrupt("the model's file has no 'param_shapes', without which groups of parameters are not known");

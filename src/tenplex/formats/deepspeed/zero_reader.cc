@@ -44,16 +44,21 @@ class ZeroReader {
       for (const std::string& name : tag_.ranks[rank].models()) {
         TENPLEX_ASSIGN_OR_RETURN(models[rank].emplace_back(), joiner_.open(name));
       }
-    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(std::move(models), &joiner_));
+    std::vector<CheckpointJoiner::Part> experts;
+    for (const std::string& name : tag_.experts) {
+      TENPLEX_ASSIGN_OR_RETURN(experts.emplace_back(), joiner_.open(name));
+    }
+    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(std::move(models), std::move(experts), &joiner_));
     TENPLEX_TRY(check_ranks(tree));
     TENPLEX_TRY(read_optimizers(tree));
     if (!ranks_.empty()) {
       TENPLEX_TRY(compare_optimizers(&tree));
-      TENPLEX_TRY(place_slots(ranks_, &joiner_, &tree.groups()));
+      TENPLEX_TRY(place_slots(ranks_, expert_order(tree), &joiner_, &tree.groups()));
       tree.add_common("optimizer_state", copy_optimizer_state());
       add_notes(&tree);
       TENPLEX_TRY(add_rest_of_file(&tree));
     }
+    TENPLEX_TRY(add_expert_optimizers(&tree));
     CheckpointInfo info;
     info.format = "deepspeed";
     info.has_common = true;
@@ -72,6 +77,26 @@ class ZeroReader {
   std::string stage_text() const {
     if (ranks_.empty()) return "without ZeRO";
     return first().file.whole_parameters ? "ZeRO stage 3" : "ZeRO stage 1 or 2";
+  }
+
+  static ExpertOrder expert_order(const ModelTree& tree) {
+    const StateGraph& model = tree.model_file().state;
+    const NodeId order = find_item(model, tree.item("ds_config"), "use_data_before_expert_parallelism");
+    const bool data_first = order != kNoNode && model[order].kind == NodeKind::kBool && model[order].boolean;
+    return data_first ? ExpertOrder::kDataFirst : ExpertOrder::kExpertFirst;
+  }
+
+  // Without ZeRO, torch's own optimizer of each expert parallel rank, as it is.
+  Result<void> add_expert_optimizers(ModelTree* tree) {
+    std::vector<NodeId> items;
+    for (std::size_t rank = 0; rank < tag_.expert_optimizers.size(); ++rank) {
+      TENPLEX_ASSIGN_OR_RETURN(const auto part, joiner_.open(tag_.expert_optimizers[rank]));
+      const StateGraph& graph = joiner_.stored(part).state;
+      const NodeId number = joiner_.state().add_int(static_cast<std::int64_t>(rank));
+      items.insert(items.end(), {number, joiner_.copy_state(part, graph, graph.root, DeviceId(0))});
+    }
+    if (!items.empty()) tree->add_common("expert_optimizers", joiner_.state().add_dict(std::move(items)));
+    return {};
   }
 
   Result<void> check_ranks(const ModelTree& tree) const {
