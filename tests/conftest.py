@@ -159,6 +159,24 @@ def deepspeed_tensor_runs(inputs: Path) -> Callable[[int], Path]:
     return get
 
 
+@pytest.fixture(scope="session")
+def deepspeed_expert_runs(inputs: Path) -> Callable[[int], Path]:
+    """The same of makers.deepspeed_experts: checkpoint/, and before.pt except of stage 0."""
+    from makers import deepspeed_experts
+
+    made: dict[int, Path] = {}
+
+    def get(stage: int) -> Path:
+        if stage not in made:
+            folder = inputs / f"deepspeed-experts-{stage}"
+            folder.mkdir()
+            deepspeed_experts.launch("save", 4, {"stage": stage, "folder": str(folder)})
+            made[stage] = folder
+        return made[stage]
+
+    return get
+
+
 def _each_once(save: Callable[[str, Path], Path], folder: Path) -> Callable[[str], Path]:
     folder.mkdir()
     made: dict[str, Path] = {}

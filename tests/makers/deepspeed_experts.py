@@ -77,7 +77,9 @@ def make_engine(stage: int, seed: int) -> Any:
     # Experts of other ranks start with other values.
     for name, parameter in model.named_parameters():
         if "deepspeed_experts" in name:
-            generator = torch.Generator().manual_seed(sum(map(ord, name)) + 1000 * (dist.get_rank() % EXPERT_RANKS) + seed)
+            generator = torch.Generator().manual_seed(
+                sum(map(ord, name)) + 1000 * (dist.get_rank() % EXPERT_RANKS) + seed
+            )
             parameter.data.copy_(torch.randn(parameter.shape, generator=generator) / 3)
     groups = [
         {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.1, "name": "matrices"},
