@@ -104,8 +104,12 @@ ZERO = {
         ["'layer_00-model_00-model_states.pt'", "pipeline"],
     ),
     "experts": (
+        lambda made: made.__setitem__("layer_0_expert_0_mp_rank_01_model_states.pt", {}),
+        ["'layer_0_expert_0_mp_rank_01_model_states.pt'", "experts"],
+    ),
+    "an expert that is none": (
         lambda made: made.__setitem__("layer_0_expert_1_mp_rank_00_model_states.pt", {}),
-        ["'layer_0_expert_1_mp_rank_00_model_states.pt'", "experts"],
+        ["'layer_0_expert_1_mp_rank_00_model_states.pt'"],
     ),
     "an unknown file": (lambda made: made.__setitem__("more.pt", {}), ["'more.pt'"]),
     "the states of a universal checkpoint": (

@@ -46,7 +46,7 @@ def mixed_group(made: Files) -> None:
 CASES: dict[str, tuple[Change, list[str]]] = {
     "an expert is missing": (lambda made: made.pop(SECOND), ["'num_experts'", "1 files"]),
     "the first expert is missing": (lambda made: made.pop(FIRST), ["expert 1", "missing"]),
-    "no experts": (lambda made: [made.pop(name) for name in (FIRST, SECOND)], [maker.LAYER]),
+    "no experts": (lambda made: [made.pop(name) for name in (FIRST, SECOND)], [MODEL, "'num_experts'"]),
     "more experts": (more_experts, ["'num_experts'", "3 files"]),
     "more experts than ranks": (more_experts_everywhere, ["'partition_count'"]),
     "another layer": (

@@ -77,7 +77,7 @@ Result<void> ModelTree::read_experts() {
     const StateGraph& file = joiner_->stored(part).state;
     const auto said = parse_expert_file(joiner_->name(part));
     const auto items = mapping_items(file, file.root);
-    if (!items || !said)
+    if (!items || items->empty() || !said)
       return corrupt(fmt::format("'{}' holds no dict of an expert's parameters", joiner_->name(part)));
     layers.insert(said->layer);
     for (std::size_t at = 0; at + 1 < items->size(); at += 2) {

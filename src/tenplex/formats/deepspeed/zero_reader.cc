@@ -50,6 +50,10 @@ class ZeroReader {
     }
     TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(std::move(models), std::move(experts), &joiner_));
     TENPLEX_TRY(check_ranks(tree));
+    const auto experts_of = list_items(tree.model_file().state, tree.item("num_experts"));
+    if (tag_.experts.empty() && experts_of && !experts_of->empty())
+      return corrupt(fmt::format("'{}': 'num_experts' says that there are experts, and no file of one is there",
+                                 joiner_.name(tree.model_part())));
     TENPLEX_TRY(read_optimizers(tree));
     if (!ranks_.empty()) {
       TENPLEX_TRY(compare_optimizers(&tree));
