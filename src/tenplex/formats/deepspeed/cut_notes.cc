@@ -21,9 +21,10 @@ NodeId sub_param_shape(const CutNotes& notes, StateGraph* graph) {
   std::vector<NodeId> patterns;
   for (const std::string& pattern : notes.sub_param_patterns) patterns.push_back(graph->add_string(pattern));
   std::vector<NodeId> shape;
-  for (int dim = 0; dim < notes.sub_param_shape.rank(); ++dim)
-    shape.push_back(dim == notes.sub_param_dim ? tuple_of(notes.widths, graph)
-                                               : graph->add_int(notes.sub_param_shape[dim]));
+  for (std::size_t dim = 0; dim < notes.sub_param_shape.size(); ++dim) {
+    const std::vector<std::int64_t>& sizes = notes.sub_param_shape[dim];
+    shape.push_back(notes.is_list[dim] ? tuple_of(sizes, graph) : graph->add_int(sizes[0]));
+  }
   std::vector<NodeId> state = {graph->add_string("patterns"), graph->add_list(std::move(patterns))};
   state.insert(state.end(), {graph->add_string("shape"), graph->add_tuple(std::move(shape))});
   state.insert(state.end(), {graph->add_string("partition_dim"), graph->add_int(notes.sub_param_dim)});
@@ -45,7 +46,7 @@ NodeId notes_node(const CutNotes& notes, StateGraph* graph) {
   };
   if (notes.cat_dim != 0) put("cat_dim", graph->add_int(notes.cat_dim));
   if (notes.halves) put("param_n_sub_params", graph->add_int(2));
-  if (!notes.widths.empty()) put("sub_param_shape", sub_param_shape(notes, graph));
+  if (!notes.sub_param_shape.empty()) put("sub_param_shape", sub_param_shape(notes, graph));
   if (notes.vocabulary) put("vocab_tensor", graph->add_bool(true));
   return items.empty() ? kNoNode : graph->add_dict(std::move(items));
 }

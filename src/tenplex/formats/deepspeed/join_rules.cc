@@ -168,8 +168,10 @@ Result<JoinedShape> JoinRules::join_sub_parameters(const SubParameters& rule, co
       return corrupt(fmt::format("'parameter_with_sub_params' says {} for dimension {}, and its shape is {}", size,
                                  other, to_string(joined.shape)));
   }
-  joined.notes.widths = sizes;
-  joined.notes.sub_param_shape = joined.shape;
+  joined.notes.sub_param_shape = rule.shape;
+  joined.notes.sub_param_shape[dim] = sizes;
+  joined.notes.is_list = rule.is_list;
+  joined.notes.is_list[dim] = true;
   joined.notes.sub_param_dim = rule.dim;
   for (const Pattern& entry : rule.patterns) joined.notes.sub_param_patterns.push_back(entry.text);
   return joined;

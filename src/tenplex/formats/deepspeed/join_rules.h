@@ -32,9 +32,10 @@ namespace tenplex::deepspeed {
 /// What a universal checkpoint's files say of a parameter, so that it can be cut again.
 struct CutNotes {
   std::int64_t cat_dim = 0;
-  bool halves = false;               ///< param_n_sub_params is 2
-  std::vector<std::int64_t> widths;  ///< of sub-parameters along `sub_param_dim`, if there are any
-  Dims sub_param_shape;              ///< with their sum at that dimension
+  bool halves = false;  ///< param_n_sub_params is 2
+  /// Of each dimension one number (-1: what is left), or the widths of sub-parameters; empty: there are none.
+  std::vector<std::vector<std::int64_t>> sub_param_shape;
+  std::vector<bool> is_list;  ///< of each dimension
   int sub_param_dim = 0;
   std::vector<std::string> sub_param_patterns;
   bool vocabulary = false;
