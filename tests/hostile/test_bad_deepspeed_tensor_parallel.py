@@ -74,6 +74,10 @@ CASES: dict[str, tuple[Change, list[str]]] = {
         lambda made: [content.update(mp_world_size=4) for content in models(made)],
         ["'mp_world_size'", MODEL0],
     ),
+    "stages of a pipeline": (
+        lambda made: [content.update(checkpoint_parallel_dimensions={"pp_degree": 2}) for content in models(made)],
+        ["'pp_degree'", MODEL0],
+    ),
     "another iteration": (step_of, [OTHER, "group 1", "'step'", "another iteration"]),
     "a model of another iteration": (put(MODEL1, "global_steps", 3), [MODEL1, "'global_steps'"]),
     "another order": (swap_names, ["'param_shapes'", "order"]),

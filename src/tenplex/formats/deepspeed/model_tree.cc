@@ -164,6 +164,10 @@ Result<void> ModelTree::compare_models() {
   if (models_.size() > 1 && ranks != static_cast<std::int64_t>(models_.size()))
     return corrupt(fmt::format("'{}': 'mp_world_size' is not {}, which is the number of tensor parallel ranks",
                                joiner_->name(models_[0][0]), models_.size()));
+  const NodeId stages = find_item(model_file().state, item("checkpoint_parallel_dimensions"), "pp_degree");
+  if (models_.size() > 1 && stages != kNoNode && integer_of(model_file().state, stages) != 1)
+    return unsupported(fmt::format("'{}': 'pp_degree' is not 1, and checkpoints of a pipeline are not read",
+                                   joiner_->name(models_[0][0])));
   for (std::size_t data_rank = 0; data_rank < models_[0].size(); ++data_rank)
     for (std::size_t tensor_rank = 0; tensor_rank < models_.size(); ++tensor_rank) {
       if (data_rank + tensor_rank == 0) continue;
