@@ -9,6 +9,11 @@
 // decoder: src/tenplex/formats/deepspeed/flat_places.cc
 // decoder: src/tenplex/formats/deepspeed/model_tree.cc
 // decoder: src/tenplex/formats/deepspeed/zero_reader.cc
+// decoder: src/tenplex/formats/deepspeed/name_pattern.cc
+// decoder: src/tenplex/formats/deepspeed/join_rules.cc
+// decoder: src/tenplex/formats/deepspeed/join_rules_reader.cc
+// decoder: src/tenplex/formats/deepspeed/cut_notes.cc
+// decoder: src/tenplex/formats/deepspeed/expert_names.cc
 // decoder: src/tenplex/formats/deepspeed/universal_reader.cc
 // decoder: src/tenplex/formats/joined_reader.cc
 #include <cstdint>

@@ -14,8 +14,12 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from hostile import test_bad_deepspeed as bad  # noqa: E402
+from hostile import test_bad_deepspeed_experts as bad_experts  # noqa: E402
+from hostile import test_bad_deepspeed_tensor_parallel as bad_tensor  # noqa: E402
 
+from makers import deepspeed_expert_files as experts  # noqa: E402
 from makers import deepspeed_files as files  # noqa: E402
+from makers import deepspeed_tensor_files as tensor  # noqa: E402
 
 
 def pickle_of(content: Any) -> bytes:
@@ -49,6 +53,27 @@ def seeds() -> dict[str, bytes]:
         content = files.universal_files()
         change(content)
         made[f"universal {case}"] = pack(content, True)
+    made["tensor"] = pack(tensor.zero_files())
+    made["experts"] = pack(experts.zero_files())
+    for kind, maker, table in (("tensor", tensor, bad_tensor.CASES), ("experts", experts, bad_experts.CASES)):
+        for case, (change, _) in table.items():
+            content = maker.zero_files()
+            change(content)
+            made[f"{kind} {case}"] = pack(content)
+    patterns = [r"^[^.a-c]+\.(?:w|[]\d\-_])?$|w{2,3}?\Z|\A\D\S\W", "w*.+x{2,}", "[w-z]"]
+    for number, pattern in enumerate(patterns):
+        content = tensor.zero_files()
+        bad_tensor.rule(parameter_with_row_parallelism_patterns=["w", pattern])(content)
+        made[f"tensor pattern {number}"] = pack(content)
+    older = tensor.zero_files()
+    shape = [
+        {"patterns": ["g"], "shape": (2,), "partition_dim": 0},
+        {"patterns": ["q"], "shape": (5, -1), "partition_dim": 0},
+    ]
+    bad_tensor.rule(
+        universal_checkpoint_version=0.2, parameter_with_2_sub_params_cat_dim_0=[], parameter_with_sub_params=shape
+    )(older)
+    made["tensor older"] = pack(older)
     return {name.replace(" ", "_").replace("'", "").replace("^", ""): content for name, content in made.items()}
 
 

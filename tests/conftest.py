@@ -143,6 +143,45 @@ def deepspeed_runs(inputs: Path) -> Callable[..., Path]:
     return get
 
 
+@pytest.fixture(scope="session")
+def deepspeed_tensor_runs(inputs: Path) -> Callable[[int], Path]:
+    """The same of makers.deepspeed_tensor_parallel, on 2 × 2 ranks; stage 0 has checkpoint/ only."""
+    from makers import deepspeed, deepspeed_tensor_parallel
+
+    made: dict[int, Path] = {}
+
+    def get(stage: int) -> Path:
+        if stage not in made:
+            folder = inputs / f"deepspeed-tensor-{stage}"
+            folder.mkdir()
+            deepspeed_tensor_parallel.launch("save", 4, {"stage": stage, "folder": str(folder)})
+            if stage > 0:  # --no_strict: it does not count that a pattern matches a frozen parameter
+                tag = folder / "checkpoint" / deepspeed.TAG
+                deepspeed.make_universal(tag, folder / "universal" / "library", "--no_strict")
+            made[stage] = folder
+        return made[stage]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def deepspeed_expert_runs(inputs: Path) -> Callable[[int], Path]:
+    """The same of makers.deepspeed_experts: checkpoint/, and before.pt except of stage 0."""
+    from makers import deepspeed_experts
+
+    made: dict[int, Path] = {}
+
+    def get(stage: int) -> Path:
+        if stage not in made:
+            folder = inputs / f"deepspeed-experts-{stage}"
+            folder.mkdir()
+            deepspeed_experts.launch("save", 4, {"stage": stage, "folder": str(folder)})
+            made[stage] = folder
+        return made[stage]
+
+    return get
+
+
 def _each_once(save: Callable[[str, Path], Path], folder: Path) -> Callable[[str], Path]:
     folder.mkdir()
     made: dict[str, Path] = {}

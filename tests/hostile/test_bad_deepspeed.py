@@ -97,15 +97,19 @@ ZERO = {
     "groups of experts": (of_optimizer("ds_zero_partition_groups", [{}]), [RANK1, "ds_zero_partition_groups"]),
     "a tensor parallel rank": (
         lambda made: made.__setitem__("mp_rank_01_model_states.pt", {}),
-        ["'mp_rank_01_model_states.pt'"],
+        ["tensor parallel rank 1", "missing"],
     ),
     "a pipeline's layer": (
         lambda made: made.__setitem__("layer_00-model_00-model_states.pt", {}),
         ["'layer_00-model_00-model_states.pt'", "pipeline"],
     ),
     "experts": (
+        lambda made: made.__setitem__("layer_0_expert_0_mp_rank_01_model_states.pt", {}),
+        ["'layer_0_expert_0_mp_rank_01_model_states.pt'", "experts"],
+    ),
+    "an expert that is none": (
         lambda made: made.__setitem__("layer_0_expert_1_mp_rank_00_model_states.pt", {}),
-        ["'layer_0_expert_1_mp_rank_00_model_states.pt'", "experts"],
+        ["'layer_0_expert_1_mp_rank_00_model_states.pt'"],
     ),
     "an unknown file": (lambda made: made.__setitem__("more.pt", {}), ["'more.pt'"]),
     "the states of a universal checkpoint": (

@@ -84,7 +84,7 @@ def _flat(slot: str, group: int, rank: int, stage: int, ranks: int, trimmed: boo
     part = -(-count // ranks)
     padded = torch.zeros(part * ranks)
     padded[:count] = whole(slot, name).reshape(-1)
-    end = min((rank + 1) * part, count) if trimmed and stage < 3 else (rank + 1) * part
+    end = max(rank * part, min((rank + 1) * part, count)) if trimmed and stage < 3 else (rank + 1) * part
     held = torch.zeros(16)
     held[: end - rank * part] = padded[rank * part : end]
     return held[: end - rank * part]

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "tenplex/formats/state/flatten.h"
 #include "tenplex/formats/state/graph_copy.h"
@@ -53,10 +54,10 @@ class CheckpointJoiner::Reader final : public CheckpointReader {
           fmt::format("tensor '{}' in '{}'", tensor.name, joiner_.names_[place.part]));
     ChunkLocation location = std::move(*stored);
     std::int64_t elements = 0;
-    if (place.run) {
+    if (place.run >= 0) {
       const std::int64_t step = location.strides[0];
       elements = place.offset * step;
-      location.strides = row_major_strides(tensor.shape);
+      location.strides = row_major_strides(joiner_.run_shapes_[static_cast<std::size_t>(place.run)]);
       for (std::int64_t& stride : location.strides) stride *= step;
     } else if (place.offset >= 0) {
       const Dims& start = joiner_.starts_[static_cast<std::size_t>(place.offset)];
@@ -122,7 +123,7 @@ CheckpointJoiner::Number CheckpointJoiner::stored_tensor(Part part, TensorId ten
   const auto [known, added] = of_stored_.try_emplace({part, tensor}, static_cast<Number>(tensors_.size()));
   if (!added) return known->second;
   const TensorInfo& info = stored(part).tensors[tensor.index()];
-  tensors_.push_back({info.dtype, info.shape, {{{part, tensor, -1, false}, device, Box::whole(info.shape)}}});
+  tensors_.push_back({info.dtype, info.shape, {{{part, tensor, -1, -1}, device, Box::whole(info.shape)}}});
   return known->second;
 }
 
@@ -133,21 +134,49 @@ Result<void> CheckpointJoiner::check_type(const Pending& tensor, Part part, Tens
                              stored(part).tensors[id.index()].name, to_string(tensor.dtype), to_string(found)));
 }
 
+std::int32_t CheckpointJoiner::run_shape(const Dims& shape) {
+  if (run_shapes_.empty() || run_shapes_.back() != shape) run_shapes_.push_back(shape);
+  return static_cast<std::int32_t>(run_shapes_.size() - 1);
+}
+
 Result<void> CheckpointJoiner::add_run(Number number, DeviceId device, const Run& run) {
+  const Dims whole = tensors_[number].shape;
+  return add_run(number, device, run, {whole, {{Box::whole(whole), Dims::filled(whole.rank(), 0)}}});
+}
+
+Result<void> CheckpointJoiner::add_run(Number number, DeviceId device, const Run& run, const LocalPart& local) {
   Pending& tensor = tensors_[number];
   TENPLEX_TRY(check_type(tensor, run.part, run.stored));
   const TensorInfo& flat = stored(run.part).tensors[run.stored.index()];
-  if (flat.shape.rank() != 1 || run.begin < 0 || run.end < run.begin || run.end > volume(tensor.shape) ||
+  if (flat.shape.rank() != 1 || run.begin < 0 || run.end < run.begin || run.end > volume(local.shape) ||
       run.offset < 0 || run.offset > flat.shape[0] || run.end - run.begin > flat.shape[0] - run.offset)
     return corrupt(fmt::format("'{}': elements {} to {} of a tensor of shape {} do not lie at {} of '{}' of shape {}",
-                               names_[run.part], run.begin, run.end, to_string(tensor.shape), run.offset, flat.name,
+                               names_[run.part], run.begin, run.end, to_string(local.shape), run.offset, flat.name,
                                to_string(flat.shape)));
-  for (Box& box : boxes_of_flat_range(tensor.shape, run.begin, run.end)) {
-    const Dims strides = row_major_strides(tensor.shape);
-    std::int64_t at = run.offset - run.begin;
-    for (int dim = 0; dim < box.rank(); ++dim) at += box.offset[dim] * strides[dim];
-    tensor.sources.push_back({{run.part, run.stored, at, true}, device, std::move(box)});
+  const Dims strides = row_major_strides(local.shape);
+  for (const Box& whole : boxes_of_flat_range(local.shape, run.begin, run.end)) {
+    for (const LocalPiece& piece : local.pieces) {
+      std::optional<Box> box = whole.rank() == 0 ? whole : intersect(whole, piece.local);
+      if (!box) continue;
+      std::int64_t at = run.offset - run.begin;
+      for (int dim = 0; dim < box->rank(); ++dim) {
+        at += box->offset[dim] * strides[dim];
+        box->offset[dim] += piece.start[dim] - piece.local.offset[dim];
+      }
+      tensor.sources.push_back({{run.part, run.stored, at, run_shape(local.shape)}, device, std::move(*box)});
+    }
   }
+  return {};
+}
+
+Result<void> CheckpointJoiner::add_part(Number number, DeviceId device, Part part, TensorId id,
+                                        const LocalPart& local) {
+  const TensorInfo& from = stored(part).tensors[id.index()];
+  if (from.shape != local.shape)
+    return corrupt(fmt::format("'{}': '{}' has the shape {}, expected {}", names_[part], from.name,
+                               to_string(from.shape), to_string(local.shape)));
+  for (const LocalPiece& piece : local.pieces)
+    TENPLEX_TRY(add_box(number, device, part, id, {piece.start, piece.local.extent}, piece.local.offset));
   return {};
 }
 
@@ -170,7 +199,7 @@ Result<void> CheckpointJoiner::add_box(Number number, DeviceId device, Part part
     row = static_cast<std::int64_t>(starts_.size());
     starts_.push_back(start);
   }
-  tensor.sources.push_back({{part, id, row, false}, device, box});
+  tensor.sources.push_back({{part, id, row, -1}, device, box});
   return {};
 }
 
@@ -201,7 +230,7 @@ Result<void> CheckpointJoiner::add_chunks(const Pending& tensor, TensorId id) {
     const Place& place = source.place;
     const std::int64_t item = stored(place.part).chunks[place.stored.index()].position;
     info_.chunks.add({id, source.device, static_cast<std::int32_t>(place.part),
-                      item + (place.run ? place.offset * element : 0), source.box});
+                      item + (place.run >= 0 ? place.offset * element : 0), source.box});
     places_.push_back(place);
   }
   if (!tensor.sources.empty() || volume(tensor.shape) == 0) return {};

@@ -28,6 +28,22 @@
 
 namespace tenplex {
 
+/// A box of a rank's array, and where it starts in the whole tensor.
+struct LocalPiece {
+  Box local;
+  Dims start;
+
+  friend bool operator==(const LocalPiece&, const LocalPiece&) = default;
+};
+
+/// What a rank has of a tensor: its array is not necessarily covered, padding is in no piece.
+struct LocalPart {
+  Dims shape;
+  std::vector<LocalPiece> pieces;
+
+  friend bool operator==(const LocalPart&, const LocalPart&) = default;
+};
+
 class CheckpointJoiner {
  public:
   using Part = std::uint32_t;    ///< an opened file
@@ -78,8 +94,14 @@ class CheckpointJoiner {
   };
   Result<void> add_run(Number tensor, DeviceId device, const Run& run);
 
+  /// The same for elements [begin, end) of a rank's array of the tensor.
+  Result<void> add_run(Number tensor, DeviceId device, const Run& run, const LocalPart& local);
+
   /// `box` of the tensor is what starts at `start` of a stored one of the same rank. Errors: as add_run().
   Result<void> add_box(Number tensor, DeviceId device, Part part, TensorId stored, const Box& box, const Dims& start);
+
+  /// A stored tensor is a rank's array of the tensor. Errors: as add_run().
+  Result<void> add_part(Number tensor, DeviceId device, Part part, TensorId stored, const LocalPart& local);
 
   const Dims& shape(Number tensor) const { return tensors_[tensor].shape; }
   DType dtype(Number tensor) const { return tensors_[tensor].dtype; }
@@ -103,7 +125,7 @@ class CheckpointJoiner {
     Part part = 0;
     TensorId stored;
     std::int64_t offset = 0;  // elements: in the stored tensor of one dimension, or of the row in starts_
-    bool run = false;
+    std::int32_t run = -1;    // of a run: the shape whose flattening it is of, in run_shapes_
   };
   struct Source {
     Place place;
@@ -116,6 +138,7 @@ class CheckpointJoiner {
     std::vector<Source> sources;
   };
 
+  std::int32_t run_shape(const Dims& shape);
   Result<void> check_type(const Pending& tensor, Part part, TensorId stored) const;
   Result<void> add_chunks(const Pending& tensor, TensorId id);
 
@@ -130,6 +153,7 @@ class CheckpointJoiner {
   CheckpointInfo info_;
   std::vector<Place> places_;  // per chunk
   std::vector<Dims> starts_;
+  std::vector<Dims> run_shapes_;
 };
 
 }  // namespace tenplex

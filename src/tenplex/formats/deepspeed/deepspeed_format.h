@@ -1,7 +1,8 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Format "deepspeed": the folders of DeepSpeed's ZeRO stages 1 to 3, and its universal checkpoints.
+// Format "deepspeed": the folders of DeepSpeed's ZeRO stages 1 to 3, also with tensor parallelism or experts, and its
+// universal checkpoints.
 //
 //   reading  ZeRO: flat groups of all ranks ─► whole parameters and moments; universal: zero/<parameter>/<slot>.pt
 //   writing  a universal checkpoint
@@ -19,7 +20,7 @@ namespace tenplex {
 bool detect_deepspeed(FileSystem& files, const std::string& path);
 
 /// Errors: corrupt, naming file, group and parameter, where the files of the ranks do not make one checkpoint;
-/// unsupported for files of tensor, pipeline and expert parallelism; io.
+/// unsupported for files of pipelines, and for tensor parallel ranks without universal_checkpoint_info; io.
 Result<std::unique_ptr<CheckpointReader>> open_deepspeed(FileSystem& files, const std::string& path,
                                                          const ReadOptions& options);
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "tenplex/base/checked.h"
+#include "tenplex/base/counted.h"
+#include "tenplex/formats/deepspeed/expert_names.h"
 #include "tenplex/formats/state/lookup.h"
 
 namespace tenplex::deepspeed {
@@ -14,27 +16,30 @@ namespace {
 
 class SlotPlacer {
  public:
-  SlotPlacer(const std::vector<RankOptimizer>& ranks, CheckpointJoiner* joiner, ParameterGroups* groups)
-      : ranks_(ranks), joiner_(*joiner), groups_(*groups) {}
+  struct Subject {
+    std::size_t group = 0;
+    std::size_t tensor_rank = 0;
+    std::size_t expert_rank = 0;
+  };
+
+  /// `ranks` are those that the group is cut over, `first` is the first rank of all.
+  SlotPlacer(std::vector<const RankOptimizer*> ranks, const Subject& subject, const RankOptimizer& first,
+             CheckpointJoiner* joiner, ParameterGroups* groups)
+      : ranks_(std::move(ranks)),
+        tensor_rank_(subject.tensor_rank),
+        expert_rank_(subject.expert_rank),
+        first_(first),
+        joiner_(*joiner),
+        groups_(*groups),
+        group_(subject.group) {}
 
   Result<void> run() {
-    for (const RankOptimizer& rank : ranks_) {
-      if (rank.file.groups.size() != groups_.group_count())
-        return corrupt(fmt::format("'{}': {} groups of parameters, and 'param_shapes' has {}", joiner_.name(rank.part),
-                                   rank.file.groups.size(), groups_.group_count()));
-      if (rank.file.whole_parameters != ranks_[0].file.whole_parameters)
-        return corrupt(fmt::format("'{}' is of another ZeRO stage than '{}'", joiner_.name(rank.part),
-                                   joiner_.name(ranks_[0].part)));
+    for (const RankOptimizer* rank : ranks_) {
+      auto alike = check_alike(*rank);
+      if (!alike) return std::move(alike).error().with_context(where(*rank));
     }
-    for (group_ = 0; group_ < groups_.group_count(); ++group_) {
-      for (const RankOptimizer& rank : ranks_) {
-        auto alike = check_alike(rank);
-        if (!alike) return std::move(alike).error().with_context(where(rank));
-      }
-      TENPLEX_TRY(add_tensors());
-      TENPLEX_TRY(ranks_[0].file.whole_parameters ? place_parts() : place_fragments());
-    }
-    return {};
+    if (tensor_rank_ == 0) TENPLEX_TRY(add_tensors());
+    return first_.file.whole_parameters ? place_parts() : place_fragments();
   }
 
  private:
@@ -42,18 +47,20 @@ class SlotPlacer {
   std::string where(const RankOptimizer& rank) const {
     return fmt::format("'{}' group {}", joiner_.name(rank.part), group_);
   }
+  const LocalPart& local(const Parameter& parameter) const { return parameter.parts[tensor_rank_]; }
   std::size_t begin() const { return groups_.first_of(group_); }
   std::size_t end() const { return groups_.first_of(group_ + 1); }
 
-  /// The same slots, sizes and steps as on rank 0.
+  /// The same slots and steps as on the first rank; the same sizes as on the first with the same part of the model.
   Result<void> check_alike(const RankOptimizer& rank) const {
-    const FlatGroup& first = group_of(ranks_[0]);
+    const FlatGroup& beside = group_of(*ranks_[0]);
+    const FlatGroup& first = group_of(first_);
     const FlatGroup& other = group_of(rank);
-    const std::string& first_name = joiner_.name(ranks_[0].part);
-    if (other.size != first.size)
-      return corrupt(fmt::format("{} elements, in '{}' {}", other.size, first_name, first.size));
-    if (other.alignment != first.alignment)
-      return corrupt(fmt::format("its alignment paddings are not those in '{}'", first_name));
+    const std::string& first_name = joiner_.name(first_.part);
+    if (other.size != beside.size)
+      return corrupt(fmt::format("{} elements, in '{}' {}", other.size, joiner_.name(ranks_[0]->part), beside.size));
+    if (other.alignment != beside.alignment)
+      return corrupt(fmt::format("its alignment paddings are not those in '{}'", joiner_.name(ranks_[0]->part)));
     if (other.slots.size() != first.slots.size() || other.rest.size() != first.rest.size())
       return corrupt(fmt::format("the optimizer's state has other entries than in '{}'", first_name));
     for (std::size_t slot = 0; slot < first.slots.size(); ++slot)
@@ -70,25 +77,26 @@ class SlotPlacer {
   }
 
   Result<bool> same_rest(const RankOptimizer& rank, std::size_t entry) const {
-    const auto& [first_name, first] = group_of(ranks_[0]).rest[entry];
+    const auto& [first_name, first] = group_of(first_).rest[entry];
     const auto& [other_name, other] = group_of(rank).rest[entry];
-    const CheckpointInfo& a = joiner_.stored(ranks_[0].part);
+    const CheckpointInfo& a = joiner_.stored(first_.part);
     const CheckpointInfo& b = joiner_.stored(rank.part);
     if (first_name != other_name) return false;
     if (!is_tensor(a.state, first) || !is_tensor(b.state, other)) return equal_objects(a.state, first, b.state, other);
     const TensorId one = a.state.view(first).tensor;
     const TensorId two = b.state.view(other).tensor;
     if (a.tensors[one.index()].dtype != b.tensors[two.index()].dtype) return false;
-    TENPLEX_ASSIGN_OR_RETURN(const std::string bytes, joiner_.small_bytes(ranks_[0].part, one));
+    TENPLEX_ASSIGN_OR_RETURN(const std::string bytes, joiner_.small_bytes(first_.part, one));
     TENPLEX_ASSIGN_OR_RETURN(const std::string other_bytes, joiner_.small_bytes(rank.part, two));
     return bytes == other_bytes;
   }
 
   Result<void> add_tensors() {
-    const FlatGroup& first = group_of(ranks_[0]);
-    const CheckpointInfo& file = joiner_.stored(ranks_[0].part);
+    const FlatGroup& first = group_of(*ranks_[0]);
+    const CheckpointInfo& file = joiner_.stored(ranks_[0]->part);
     for (std::size_t index = begin(); index < end(); ++index) {
       Parameter& parameter = groups_.parameters()[index];
+      if (parameter.expert_rank != expert_rank_) continue;
       const auto add = [&](std::string_view slot, TensorId flat) -> Result<void> {
         TENPLEX_ASSIGN_OR_RETURN(const auto number,
                                  joiner_.add_tensor(parameter.name, file.tensors[flat.index()].dtype, parameter.shape));
@@ -107,11 +115,11 @@ class SlotPlacer {
   Result<void> add_runs(const Parameter& parameter, std::size_t rank, std::int64_t at, std::int64_t from,
                         std::int64_t elements) {
     if (elements == 0) return {};
-    const FlatGroup& group = group_of(ranks_[rank]);
+    const FlatGroup& group = group_of(*ranks_[rank]);
     for (std::size_t slot = 0; slot < parameter.slots.size(); ++slot) {
       const TensorId flat = slot == 0 ? group.master : group.slots[slot - 1].second;
-      auto added = joiner_.add_run(parameter.slots[slot].second, DeviceId(rank),
-                                   {ranks_[rank].part, flat, at, from, from + elements});
+      auto added = joiner_.add_run(parameter.slots[slot].second, ranks_[rank]->device,
+                                   {ranks_[rank]->part, flat, at, from, from + elements}, local(parameter));
       if (!added)
         return std::move(added).error().with_context(
             fmt::format("parameter '{}' {}", parameter.name, parameter.slots[slot].first));
@@ -122,21 +130,21 @@ class SlotPlacer {
   Result<void> place_fragments() {
     std::vector<std::int64_t> placed(end() - begin(), 0);
     std::int64_t unused = 0;
-    std::int64_t padding = group_of(ranks_[0]).alignment;
+    std::int64_t padding = group_of(*ranks_[0]).alignment;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      const FlatGroup& group = group_of(ranks_[rank]);
+      const FlatGroup& group = group_of(*ranks_[rank]);
       unused += group.size;
       padding += group.padding;
       for (const Fragment& fragment : group.fragments) {
-        const Parameter* parameter = groups_.find(fragment.name);
+        const Parameter* parameter = groups_.find(name_of(fragment));
         if (parameter == nullptr || parameter->group != group_)
           return corrupt(
               fmt::format("{}: a fragment of parameter '{}', which 'param_shapes' does not have in this group",
-                          where(ranks_[rank]), fragment.name));
+                          where(*ranks_[rank]), fragment.name));
         std::int64_t& done = placed[static_cast<std::size_t>(parameter - groups_.parameters().data()) - begin()];
-        if (fragment.elements > volume(parameter->shape) - done)
-          return corrupt(fmt::format("{}: parameter '{}' of shape {} has more elements than that", where(ranks_[rank]),
-                                     parameter->name, to_string(parameter->shape)));
+        if (fragment.elements > volume(local(*parameter).shape) - done)
+          return corrupt(fmt::format("{}: parameter '{}' of shape {} has more elements than that", where(*ranks_[rank]),
+                                     parameter->name, to_string(local(*parameter).shape)));
         TENPLEX_TRY(add_runs(*parameter, rank, fragment.start, done, fragment.elements));
         done += fragment.elements;
         unused -= fragment.elements;
@@ -144,15 +152,17 @@ class SlotPlacer {
     }
     for (std::size_t index = begin(); index < end(); ++index) {
       const Parameter& parameter = groups_.parameters()[index];
-      if (const std::int64_t found = placed[index - begin()]; found != volume(parameter.shape))
-        return corrupt(fmt::format("parameter '{}' of shape {}: group {} of all ranks has {} of its {} elements",
-                                   parameter.name, to_string(parameter.shape), group_, found, volume(parameter.shape)));
+      if (parameter.expert_rank != expert_rank_) continue;
+      if (const std::int64_t found = placed[index - begin()]; found != volume(local(parameter).shape))
+        return corrupt(fmt::format("parameter '{}' of shape {}: group {} of all ranks{} has {} of its {} elements",
+                                   parameter.name, to_string(local(parameter).shape), group_, of_tensor_rank(), found,
+                                   volume(local(parameter).shape)));
     }
     if (unused == padding) return {};
     return corrupt(
-        fmt::format("group {}: {} elements of its flat tensors belong to no parameter, and its paddings add up "
+        fmt::format("group {}{}: {} elements of its flat tensors belong to no parameter, and its paddings add up "
                     "to {}",
-                    group_, unused, padding));
+                    group_, of_tensor_rank(), unused, padding));
   }
 
   Result<void> place_parts() {
@@ -160,34 +170,96 @@ class SlotPlacer {
     std::int64_t at = 0;
     for (std::size_t index = begin(); index < end(); ++index) {
       const Parameter& parameter = groups_.parameters()[index];
-      const std::int64_t elements = volume(parameter.shape);
+      if (parameter.expert_rank != expert_rank_) continue;
+      const std::int64_t elements = volume(local(parameter).shape);
       const std::int64_t part = ceil_div(elements, ranks);
       for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         const std::int64_t from = std::min(elements, static_cast<std::int64_t>(rank) * part);
         auto added = add_runs(parameter, rank, at, from, std::min(part, elements - from));
-        if (!added) return std::move(added).error().with_context(where(ranks_[rank]));
+        if (!added) return std::move(added).error().with_context(where(*ranks_[rank]));
       }
       const auto next = checked_add(at, part);
       if (!next) return corrupt(fmt::format("group {}: its parameters are too large", group_));
       at = *next;
     }
-    for (const RankOptimizer& rank : ranks_)
-      if (group_of(rank).size != at)
-        return corrupt(fmt::format("{}: {} elements, and its parameters take {} on each of {} ranks", where(rank),
-                                   group_of(rank).size, at, ranks));
+    for (const RankOptimizer* rank : ranks_)
+      if (group_of(*rank).size != at)
+        return corrupt(fmt::format("{}: {} elements, and its parameters take {} on each of {} ranks", where(*rank),
+                                   group_of(*rank).size, at, ranks));
     return {};
   }
 
-  const std::vector<RankOptimizer>& ranks_;
+  std::string of_tensor_rank() const {
+    if (expert_rank_ > 0) return fmt::format(" of expert rank {}", expert_rank_);
+    return tensor_rank_ == 0 ? std::string() : fmt::format(" of tensor rank {}", tensor_rank_);
+  }
+
+  /// In the whole model.
+  std::string name_of(const Fragment& fragment) const {
+    const auto expert = parse_expert_name(fragment.name);
+    if (!expert) return fragment.name;
+    const std::int64_t here = groups_.experts_per_rank(expert->layer);
+    return expert->with(expert->expert + here * static_cast<std::int64_t>(expert_rank_));
+  }
+
+  std::vector<const RankOptimizer*> ranks_;
+  std::size_t tensor_rank_;
+  std::size_t expert_rank_;
+  const RankOptimizer& first_;
   CheckpointJoiner& joiner_;
   ParameterGroups& groups_;
-  std::size_t group_ = 0;
+  std::size_t group_;
 };
+
+/// The files fit each other and the groups in number.
+Result<void> check_files(const std::vector<RankOptimizer>& ranks, const RankOptimizer& first,
+                         const CheckpointJoiner& joiner, const ParameterGroups& groups) {
+  for (const RankOptimizer& rank : ranks) {
+    if (rank.file.groups.size() != groups.group_count())
+      return corrupt(fmt::format("'{}': {} groups of parameters, and 'param_shapes' has {}", joiner.name(rank.part),
+                                 rank.file.groups.size(), groups.group_count()));
+    if (rank.file.whole_parameters != first.file.whole_parameters)
+      return corrupt(
+          fmt::format("'{}' is of another ZeRO stage than '{}'", joiner.name(rank.part), joiner.name(first.part)));
+  }
+  return {};
+}
+
+/// How many expert parallel ranks share the group; 1 for what is of no experts.
+Result<std::size_t> expert_ranks_of(std::size_t group, const std::vector<RankOptimizer>& ranks,
+                                    const CheckpointJoiner& joiner, const ParameterGroups& groups) {
+  std::size_t expert_ranks = 1;
+  for (std::size_t index = groups.first_of(group); index < groups.first_of(group + 1); ++index)
+    expert_ranks = std::max(expert_ranks, groups.parameters()[index].expert_rank + 1);
+  for (const RankOptimizer& rank : ranks) {
+    const std::int64_t count = rank.file.groups[group].ranks;
+    if (count * static_cast<std::int64_t>(expert_ranks) != static_cast<std::int64_t>(ranks.size()))
+      return corrupt(fmt::format("'{}' group {}: 'partition_count' is {}, and it is on {} files with {} of experts",
+                                 joiner.name(rank.part), group, count, ranks.size(), counted(expert_ranks, "part")));
+  }
+  return expert_ranks;
+}
 
 }  // namespace
 
-Result<void> place_slots(const std::vector<RankOptimizer>& ranks, CheckpointJoiner* joiner, ParameterGroups* groups) {
-  return SlotPlacer(ranks, joiner, groups).run();
+Result<void> place_slots(const std::vector<std::vector<RankOptimizer>>& ranks, ExpertOrder order,
+                         CheckpointJoiner* joiner, ParameterGroups* groups) {
+  const RankOptimizer& first = ranks[0][0];
+  for (std::size_t tensor_rank = 0; tensor_rank < ranks.size(); ++tensor_rank) {
+    const std::vector<RankOptimizer>& files = ranks[tensor_rank];
+    TENPLEX_TRY(check_files(files, first, *joiner, *groups));
+    for (std::size_t group = 0; group < groups->group_count(); ++group) {
+      TENPLEX_ASSIGN_OR_RETURN(const std::size_t experts, expert_ranks_of(group, files, *joiner, *groups));
+      for (std::size_t expert = 0; expert < experts; ++expert) {
+        std::vector<const RankOptimizer*> some;
+        const std::size_t count = files.size() / experts;
+        for (std::size_t rank = 0; rank < count; ++rank)
+          some.push_back(&files[order == ExpertOrder::kExpertFirst ? rank * experts + expert : expert * count + rank]);
+        TENPLEX_TRY(SlotPlacer(std::move(some), {group, tensor_rank, expert}, first, joiner, groups).run());
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace tenplex::deepspeed

@@ -20,11 +20,17 @@ namespace tenplex::deepspeed {
 
 struct RankOptimizer {
   CheckpointJoiner::Part part = 0;
+  DeviceId device;
   OptimizerFile file;
 };
 
-/// Adds the slots of all parameters; `ranks` are in order. Errors: corrupt, naming parameter, group and file, where the
-/// ranks do not fit each other or the parameters.
-Result<void> place_slots(const std::vector<RankOptimizer>& ranks, CheckpointJoiner* joiner, ParameterGroups* groups);
+/// How ranks with other experts follow each other: the experts change from rank to rank, or those with the same ones
+/// come first (`use_data_before_expert_parallelism`).
+enum class ExpertOrder : std::uint8_t { kExpertFirst, kDataFirst };
+
+/// Adds the slots of all parameters: of all tensor parallel ranks, and of each the data parallel ranks. Errors:
+/// corrupt, naming parameter, group and file, where the ranks do not fit each other or the parameters.
+Result<void> place_slots(const std::vector<std::vector<RankOptimizer>>& ranks, ExpertOrder order,
+                         CheckpointJoiner* joiner, ParameterGroups* groups);
 
 }  // namespace tenplex::deepspeed

@@ -44,11 +44,14 @@ class OptimizerParser {
  private:
   NodeId outer(std::string_view key) const { return find_item(graph_, found_.outer, key); }
 
-  /// A list with one number per group, or one for all.
+  /// A list with one number per group, or one for all. Groups of experts are cut over fewer ranks.
   Result<void> check_partition_count(std::size_t groups) const {
     const NodeId node = outer("partition_count");
     const auto items = list_items(graph_, node);
-    const auto is_right = [&](NodeId count) { return integer_of(graph_, count) == ranks_; };
+    const auto is_right = [&](NodeId count) {
+      const auto found = integer_of(graph_, count);
+      return found && *found > 0 && *found <= ranks_ && (items ? ranks_ % *found == 0 : *found == ranks_);
+    };
     if (items ? items->size() == groups && std::all_of(items->begin(), items->end(), is_right) : is_right(node))
       return {};
     return corrupt(fmt::format("'partition_count' is not {}, which is the number of the optimizer's files", ranks_));
@@ -75,6 +78,7 @@ class OptimizerParser {
 
   Result<void> read_group(std::size_t number, NodeId master) {
     FlatGroup group;
+    group.ranks = integer_of(graph_, of_group("partition_count", number)).value_or(ranks_);
     if (!is_tensor(graph_, master) || tensor(master).shape.rank() != 1 || tensor(master).dtype != DType::kFloat32)
       return corrupt("its flat parameters are no float32 tensor of one dimension");
     group.master = graph_.view(master).tensor;

@@ -27,6 +27,7 @@ struct Fragment {
 };
 
 struct FlatGroup {
+  std::int64_t ranks = 0;                               ///< that it is cut over: fewer than all for experts
   TensorId master;                                      ///< one dimension, float32
   std::int64_t size = 0;                                ///< elements of the slots; of the master with its padding
   std::vector<std::pair<std::string, TensorId>> slots;  ///< of that size

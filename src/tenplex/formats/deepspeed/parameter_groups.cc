@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "tenplex/formats/deepspeed/expert_names.h"
 #include "tenplex/formats/state/lookup.h"
 
 namespace tenplex::deepspeed {
@@ -35,11 +38,81 @@ Result<ParameterGroups> ParameterGroups::read(const StateGraph& graph, NodeId pa
     for (auto& [name, shape] : *shapes) {
       if (!groups.index_.emplace(name, groups.parameters_.size()).second)
         return corrupt(fmt::format("'param_shapes' has parameter '{}' twice", name));
-      groups.parameters_.push_back({std::move(name), shape, groups.group_count(), {}});
+      groups.parameters_.push_back({std::move(name), shape, {}, {}, 0, false, groups.group_count(), {}});
     }
     groups.first_.push_back(groups.parameters_.size());
   }
   return groups;
+}
+
+Result<ParameterGroups> ParameterGroups::join(const std::vector<ParameterGroups>& ranks, JoinRules* rules) {
+  ParameterGroups joined = ranks[0];
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const auto same = [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.group == b.group; };
+    if (ranks[rank].first_ != joined.first_ ||
+        !std::equal(joined.parameters_.begin(), joined.parameters_.end(), ranks[rank].parameters_.begin(), same))
+      return corrupt(
+          fmt::format("'param_shapes' of tensor parallel rank {} has other parameters than that of rank 0, or another "
+                      "order",
+                      rank));
+  }
+  for (std::size_t index = 0; index < joined.parameters_.size(); ++index) {
+    Parameter& parameter = joined.parameters_[index];
+    std::vector<Dims> local;
+    for (const ParameterGroups& rank : ranks) local.push_back(rank.parameters_[index].shape);
+    auto whole = rules->join(parameter.name, local, JoinRules::Subject::kParameter)
+                     .with_context(fmt::format("parameter '{}'", parameter.name));
+    if (!whole) return std::move(whole).error();
+    parameter.shape = whole->shape;
+    parameter.parts = std::move(whole->parts);
+    parameter.notes = std::move(whole->notes);
+  }
+  return joined;
+}
+
+Result<ParameterGroups> ParameterGroups::spread(ParameterGroups local,
+                                                const std::map<std::string, std::int64_t>& experts_of) {
+  ParameterGroups whole;
+  for (const Parameter& parameter : local.parameters_) {
+    const auto name = parse_expert_name(parameter.name);
+    if (!name) continue;
+    std::int64_t& count = whole.per_rank_[std::string(name->layer)];
+    count = std::max(count, name->expert + 1);
+  }
+  if (whole.per_rank_.empty()) return local;
+  for (std::size_t group = 0; group < local.group_count(); ++group) {
+    std::size_t expert_ranks = 1;
+    for (std::size_t rank = 0; rank < expert_ranks; ++rank)
+      for (std::size_t index = local.first_of(group); index < local.first_of(group + 1); ++index) {
+        Parameter parameter = local.parameters_[index];
+        const auto name = parse_expert_name(parameter.name);
+        if (name.has_value() != parse_expert_name(local.parameters_[local.first_of(group)].name).has_value())
+          return corrupt(fmt::format("'param_shapes': '{}' is in a group of experts and others", parameter.name));
+        if (name) {
+          const std::int64_t here = whole.per_rank_.find(name->layer)->second;
+          const auto found = experts_of.find(std::string(name->layer));
+          const std::int64_t all = found == experts_of.end() ? 0 : found->second;
+          if (all % here != 0 || all == 0 ||
+              (expert_ranks > 1 && all / here != static_cast<std::int64_t>(expert_ranks)))
+            return corrupt(fmt::format("'{}' is of {} experts on each rank, and there are files of {}", parameter.name,
+                                       here, all));
+          expert_ranks = static_cast<std::size_t>(all / here);
+          parameter.name = name->with(name->expert + here * static_cast<std::int64_t>(rank));
+          parameter.is_expert = true;
+          parameter.expert_rank = rank;
+        }
+        if (!whole.index_.emplace(parameter.name, whole.parameters_.size()).second)
+          return corrupt(fmt::format("'param_shapes' has parameter '{}' twice", parameter.name));
+        whole.parameters_.push_back(std::move(parameter));
+      }
+    whole.first_.push_back(whole.parameters_.size());
+  }
+  return whole;
+}
+
+std::int64_t ParameterGroups::experts_per_rank(std::string_view layer) const {
+  const auto found = per_rank_.find(layer);
+  return found == per_rank_.end() ? 0 : found->second;
 }
 
 Parameter* ParameterGroups::find(std::string_view name) {

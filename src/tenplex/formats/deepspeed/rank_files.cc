@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <utility>
+
+#include "tenplex/base/counted.h"
+#include "tenplex/formats/deepspeed/expert_names.h"
 
 namespace tenplex::deepspeed {
 namespace {
@@ -61,11 +65,41 @@ Result<std::vector<std::string>> in_order(const std::map<std::int64_t, std::stri
   return names;
 }
 
+struct RankNames {  // by data parallel rank
+  std::map<std::int64_t, std::string> model;
+  std::map<std::int64_t, std::string> zero_models;
+  std::map<std::int64_t, std::string> optimizers;
+};
+
+/// Every tensor parallel rank has as many files of each kind as the first.
+Result<void> add_rank(std::int64_t number, const RankNames& names, TagFiles* found) {
+  TensorRankFiles rank;
+  if (!names.model.empty()) rank.model = names.model.begin()->second;
+  TENPLEX_ASSIGN_OR_RETURN(rank.zero_models, in_order(names.zero_models));
+  TENPLEX_ASSIGN_OR_RETURN(rank.optimizers, in_order(names.optimizers));
+  const auto next = static_cast<std::int64_t>(found->ranks.size());
+  const std::string& some = !rank.model.empty()         ? rank.model
+                            : !rank.zero_models.empty() ? rank.zero_models[0]
+                                                        : rank.optimizers[0];
+  if (number != next)
+    return corrupt(fmt::format("'{}' is there, and no such file of tensor parallel rank {}", some, next));
+  const TensorRankFiles& first = found->ranks.empty() ? rank : found->ranks[0];
+  if (rank.model.empty() != first.model.empty() || rank.zero_models.size() != first.zero_models.size() ||
+      rank.optimizers.size() != first.optimizers.size())
+    return corrupt(fmt::format(
+        "tensor parallel rank {} has {} of the model and {} of the optimizer, and rank 0 has {} and {}: a "
+        "file is missing",
+        number, counted(rank.zero_models.size() + (rank.model.empty() ? 0U : 1U), "file"), rank.optimizers.size(),
+        first.zero_models.size() + (first.model.empty() ? 0U : 1U), first.optimizers.size()));
+  found->ranks.push_back(std::move(rank));
+  return {};
+}
+
 Error refused(std::string_view name) {
   const std::string_view what = name.starts_with("layer_") && name.find("_expert_") == std::string_view::npos
                                     ? "holds a layer of a pipeline, which is not read"
                                 : name.starts_with("layer_") || name.starts_with("expp_rank_")
-                                    ? "holds experts, which are not read"
+                                    ? "holds experts on tensor parallel ranks, which are not read"
                                     : "is none of the files that are read here, and may be a part of the checkpoint";
   return unsupported(fmt::format("'{}' {}", name, what));
 }
@@ -120,33 +154,44 @@ Result<TagFiles> list_tag_files(FileSystem& files, const std::string& folder) {
   TagFiles found;
   found.folder = folder;
   found.base = folder;
-  std::map<std::int64_t, std::string> models;
-  std::map<std::int64_t, std::string> optimizers;
+  std::map<std::int64_t, RankNames> ranks;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::string> experts;  // by layer and number
+  std::map<std::int64_t, std::string> expert_optimizers;
   for (const FolderEntry& entry : entries) {
     const auto file = parse_rank_file(entry.name);
-    if (file && file->model_rank > 0)
-      return unsupported(fmt::format(
-          "'{}' is of a tensor parallel (or pipeline) rank; only checkpoints with mp_rank_00 alone are read",
-          entry.name));
+    const auto expert = parse_expert_file(entry.name);
+    const auto expert_rank = parse_expert_optimizer(entry.name);
+    if ((expert && expert->model_rank == 0) || expert_rank) {
+      const auto known = expert ? experts.emplace(std::pair(expert->layer, expert->expert), entry.name).first->second
+                                : expert_optimizers.emplace(*expert_rank, entry.name).first->second;
+      if (known != entry.name) return corrupt(fmt::format("'{}' and '{}' are the same", known, entry.name));
+      continue;
+    }
     if (!file && entry.name.ends_with(".pt")) return refused(entry.name);
     if (!file && entry.name == "zero" && entry.status.kind == FileKind::kFolder) {
       found.universal = true;
     } else if (!file) {
       found.others.push_back(entry.name);
-    } else if (file->kind == RankFile::Kind::kModel) {
-      found.model = entry.name;
     } else {
-      const bool model = file->kind == RankFile::Kind::kZeroModel;
-      const auto [known, added] = (model ? models : optimizers).emplace(file->data_rank, entry.name);
+      RankNames& rank = ranks[file->model_rank];
+      auto& names = file->kind == RankFile::Kind::kModel       ? rank.model
+                    : file->kind == RankFile::Kind::kZeroModel ? rank.zero_models
+                                                               : rank.optimizers;
+      const auto [known, added] = names.emplace(file->data_rank, entry.name);
       if (!added) return corrupt(fmt::format("'{}' and '{}' are of the same rank", known->second, entry.name));
     }
   }
-  TENPLEX_ASSIGN_OR_RETURN(found.zero_models, in_order(models));
-  TENPLEX_ASSIGN_OR_RETURN(found.optimizers, in_order(optimizers));
-  if (found.model.empty() && found.zero_models.empty())
+  for (auto& [number, name] : experts) found.experts.push_back(std::move(name));
+  TENPLEX_ASSIGN_OR_RETURN(found.expert_optimizers, in_order(expert_optimizers));
+  for (const auto& [number, names] : ranks) TENPLEX_TRY(add_rank(number, names, &found));
+  if (found.ranks.empty() || found.ranks[0].models()[0].empty())
     return not_found("no file with the model's states (mp_rank_00_model_states.pt or zero_pp_rank_0_mp_rank_00_…)");
-  if (found.universal && !found.optimizers.empty())
-    return corrupt(fmt::format("both 'zero' of a universal checkpoint and '{}' are there", found.optimizers[0]));
+  if (!found.experts.empty() && (found.universal || found.ranks.size() > 1 || !found.ranks[0].zero_models.empty()))
+    return unsupported(fmt::format("'{}' holds an expert, which is read only beside one 'mp_rank_00_model_states.pt'",
+                                   found.experts[0]));
+  if (found.universal && !found.ranks[0].optimizers.empty())
+    return corrupt(
+        fmt::format("both 'zero' of a universal checkpoint and '{}' are there", found.ranks[0].optimizers[0]));
   return found;
 }
 

@@ -3,9 +3,11 @@
 //
 // Which files make a DeepSpeed checkpoint, by their names alone:
 //
-//   mp_rank_00_model_states.pt                                 the model of ZeRO-1/2 and of universal checkpoints
-//   zero_pp_rank_D_mp_rank_00_model_states.pt                  of ZeRO-3, one per data parallel rank D
-//   [bf16_|fp16_]zero_pp_rank_D_mp_rank_00_optim_states.pt     the optimizer, one per data parallel rank D
+//   mp_rank_TT_model_states.pt                                 the model of ZeRO-1/2 and of universal checkpoints
+//   zero_pp_rank_D_mp_rank_TT_model_states.pt                  of ZeRO-3, one per data parallel rank D
+//   [bf16_|fp16_]zero_pp_rank_D_mp_rank_TT_optim_states.pt     the optimizer, one per data parallel rank D
+//   layer_L_expert_E_mp_rank_00_model_states.pt                expert E of MoE layer L
+//   expp_rank_X_mp_rank_00_optim_states.pt                     the optimizer of expert parallel rank X without ZeRO
 //   zero/                                                      a universal checkpoint's tensors
 //
 // Threads: safe together.
@@ -35,16 +37,26 @@ struct RankFile {
 /// What the name says, or nothing if it is none of the three.
 std::optional<RankFile> parse_rank_file(std::string_view name);
 
+/// The files of one tensor parallel rank.
+struct TensorRankFiles {
+  std::string model;                     ///< mp_rank_TT_model_states.pt; "" if it is not there
+  std::vector<std::string> zero_models;  ///< one per data parallel rank, or none
+  std::vector<std::string> optimizers;   ///< the same
+
+  /// Those with the model's states: `zero_models`, or `model` alone.
+  std::vector<std::string> models() const { return zero_models.empty() ? std::vector{model} : zero_models; }
+};
+
 /// The files of one tag, in the order of their ranks; names are relative to `folder`.
 struct TagFiles {
   std::string folder;
-  std::string base;                      ///< the folder that was given; no link may leave it
-  std::string prefix;                    ///< "" or "TAG/": where the tag's folder is in it
-  std::string model;                     ///< mp_rank_00_model_states.pt; "" if it is not there
-  std::vector<std::string> zero_models;  ///< one per data parallel rank, or none
-  std::vector<std::string> optimizers;   ///< the same
-  bool universal = false;                ///< zero/ is there
-  std::vector<std::string> others;       ///< no part of the checkpoint
+  std::string base;                            ///< the folder that was given; no link may leave it
+  std::string prefix;                          ///< "" or "TAG/": where the tag's folder is in it
+  std::vector<TensorRankFiles> ranks;          ///< at least one; all have files of the same kinds
+  std::vector<std::string> experts;            ///< layer_L_expert_E_mp_rank_00_model_states.pt
+  std::vector<std::string> expert_optimizers;  ///< expp_rank_X_mp_rank_00_optim_states.pt, by X: a job without ZeRO
+  bool universal = false;                      ///< zero/ is there
+  std::vector<std::string> others;             ///< no part of the checkpoint
 };
 
 /// One line in the problems if there are others.
@@ -54,8 +66,8 @@ void note_others(const TagFiles& tag, std::vector<std::string>* problems);
 /// `root` becomes the folder with that file, or "". Errors: corrupt for a file that names no folder beside it; io.
 Result<std::optional<std::string>> find_tag_folder(FileSystem& files, const std::string& path, std::string* root);
 
-/// Errors: unsupported for files of tensor, pipeline and expert parallelism and for other .pt files, naming one;
-/// corrupt for a rank without a file; not_found if there is no model; io.
+/// Errors: unsupported for files of pipelines, for experts beside tensor parallelism and for other .pt files, naming
+/// one; corrupt for a rank without a file; not_found if there is no model; io.
 Result<TagFiles> list_tag_files(FileSystem& files, const std::string& folder);
 
 }  // namespace tenplex::deepspeed

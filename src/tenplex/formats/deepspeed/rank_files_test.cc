@@ -40,8 +40,8 @@ TEST(TagFiles, AreInTheOrderOfTheirRanks) {
   files.put_file("/c/mp_rank_00_model_states.pt", "");
   const auto tag = list_tag_files(files, "/c");
   ASSERT_TRUE(tag.has_value());
-  EXPECT_EQ(tag->optimizers[10], "zero_pp_rank_10_mp_rank_00_optim_states.pt");
-  EXPECT_EQ(tag->optimizers[2], "zero_pp_rank_2_mp_rank_00_optim_states.pt");
+  EXPECT_EQ(tag->ranks[0].optimizers[10], "zero_pp_rank_10_mp_rank_00_optim_states.pt");
+  EXPECT_EQ(tag->ranks[0].optimizers[2], "zero_pp_rank_2_mp_rank_00_optim_states.pt");
   EXPECT_FALSE(tag->universal);
 }
 
@@ -53,6 +53,21 @@ TEST(TagFiles, HaveNoGaps) {
   const auto tag = list_tag_files(files, "/c");
   ASSERT_FALSE(tag.has_value());
   EXPECT_EQ(tag.error().code(), ErrorCode::kCorrupt);
+}
+
+TEST(TagFiles, AreTheSameOnEveryTensorRank) {
+  MemoryFileSystem files;
+  files.put_file("/c/mp_rank_00_model_states.pt", "");
+  files.put_file("/c/mp_rank_01_model_states.pt", "");
+  files.put_file("/c/zero_pp_rank_0_mp_rank_00_optim_states.pt", "");
+  EXPECT_FALSE(list_tag_files(files, "/c").has_value());
+  files.put_file("/c/zero_pp_rank_0_mp_rank_01_optim_states.pt", "");
+  const auto tag = list_tag_files(files, "/c");
+  ASSERT_TRUE(tag.has_value());
+  EXPECT_EQ(tag->ranks[1].models(), std::vector<std::string>{"mp_rank_01_model_states.pt"});
+  files.put_file("/c/mp_rank_03_model_states.pt", "");
+  files.put_file("/c/zero_pp_rank_0_mp_rank_03_optim_states.pt", "");
+  EXPECT_FALSE(list_tag_files(files, "/c").has_value());
 }
 
 TEST(TagFolder, IsWhatLatestNames) {

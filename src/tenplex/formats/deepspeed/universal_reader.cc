@@ -34,15 +34,14 @@ class UniversalReader {
       : files_(files), tag_(tag), joiner_(files, tag.base, {options, tag.prefix, {kParameterNumber}}) {}
 
   Result<std::unique_ptr<CheckpointReader>> run() {
-    std::vector<Part> models;
-    if (!tag_.model.empty()) {
-      TENPLEX_ASSIGN_OR_RETURN(models.emplace_back(), joiner_.open(tag_.model));
-    } else {
-      for (const std::string& name : tag_.zero_models) {
-        TENPLEX_ASSIGN_OR_RETURN(models.emplace_back(), joiner_.open(name));
+    std::vector<std::vector<Part>> models;
+    for (const TensorRankFiles& rank : tag_.ranks) {
+      models.emplace_back();
+      for (const std::string& name : rank.model.empty() ? rank.zero_models : std::vector{rank.model}) {
+        TENPLEX_ASSIGN_OR_RETURN(models.back().emplace_back(), joiner_.open(name));
       }
     }
-    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(std::move(models), &joiner_));
+    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(std::move(models), {}, &joiner_));
     tree_ = &tree;
     if (!is_dict(tree.model_file().state, tree.item("param_shapes")) && tree.groups().parameters().empty())
       return corrupt("the model's file has no 'param_shapes', without which groups of parameters are not known");
@@ -85,15 +84,17 @@ class UniversalReader {
         volume(model.tensors[model.state.view(node).tensor.index()].shape) == 0)
       return unsupported(fmt::format(
           "'{}' is of no parameter in 'param_shapes', and not the float32 copy of a tensor in 'module'", folder));
-    const TensorId stored = model.state.view(node).tensor;
-    const TensorInfo& info = model.tensors[stored.index()];
+    TENPLEX_ASSIGN_OR_RETURN(const auto number, tree_->module_tensor(name));
     TENPLEX_ASSIGN_OR_RETURN(const Part part, joiner_.open(fmt::format("{}/fp32.pt", folder)));
     const StateGraph& graph = joiner_.stored(part).state;
     const NodeId copy = find_item(graph, graph.root, "param");
     if (!is_tensor(graph, copy)) return corrupt(fmt::format("'{}' holds no tensor", joiner_.name(part)));
-    if (info.dtype != DType::kFloat32) return {};
-    return joiner_.add_box(joiner_.stored_tensor(tree_->model_part(), stored, DeviceId(0)), DeviceId(0), part,
-                           graph.view(copy).tensor, Box::whole(info.shape), Dims::filled(info.shape.rank(), 0));
+    const Dims shape = joiner_.shape(*number);
+    const TensorId stored = graph.view(copy).tensor;
+    if (joiner_.dtype(*number) != DType::kFloat32) return {};
+    // Of a tensor that tensor parallel ranks have parts of, ds_to_universal writes the first part only.
+    if (tree_->tensor_ranks() > 1 && joiner_.stored(part).tensors[stored.index()].shape != shape) return {};
+    return joiner_.add_box(*number, DeviceId(0), part, stored, Box::whole(shape), Dims::filled(shape.rank(), 0));
   }
 
   Result<void> read_parameter(Parameter* parameter) {

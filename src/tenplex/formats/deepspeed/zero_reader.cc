@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tenplex/base/counted.h"
+#include "tenplex/formats/deepspeed/cut_notes.h"
 #include "tenplex/formats/deepspeed/flat_places.h"
 #include "tenplex/formats/deepspeed/model_tree.h"
 #include "tenplex/formats/state/lookup.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr std::array<std::string_view, 5> kFlatKeys = {"base_optimizer_state", "single_partition_of_fp32_groups",
                                                        "param_slice_mappings", "fp32_flat_groups",
                                                        "optimizer_state_dict"};
+// They say how the flat groups of one rank end.
+constexpr std::array<std::string_view, 2> kPaddingKeys = {"group_paddings", "param_alignment_paddings"};
 constexpr std::array<std::string_view, 2> kSameKeys = {"zero_stage", "ds_version"};
 
 template <std::size_t N>
@@ -36,38 +39,73 @@ class ZeroReader {
       : tag_(tag), joiner_(files, tag.base, {options, tag.prefix, {kParameterNumber}}) {}
 
   Result<std::unique_ptr<CheckpointReader>> run() {
-    std::vector<CheckpointJoiner::Part> models;
-    for (const std::string& name : tag_.zero_models.empty() ? std::vector{tag_.model} : tag_.zero_models) {
-      TENPLEX_ASSIGN_OR_RETURN(models.emplace_back(), joiner_.open(name));
+    std::vector<std::vector<CheckpointJoiner::Part>> models(tag_.ranks.size());
+    for (std::size_t rank = 0; rank < tag_.ranks.size(); ++rank)
+      for (const std::string& name : tag_.ranks[rank].models()) {
+        TENPLEX_ASSIGN_OR_RETURN(models[rank].emplace_back(), joiner_.open(name));
+      }
+    std::vector<CheckpointJoiner::Part> experts;
+    for (const std::string& name : tag_.experts) {
+      TENPLEX_ASSIGN_OR_RETURN(experts.emplace_back(), joiner_.open(name));
     }
-    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(models, &joiner_));
+    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(std::move(models), std::move(experts), &joiner_));
     TENPLEX_TRY(check_ranks(tree));
-    TENPLEX_TRY(read_optimizers());
+    const auto experts_of = list_items(tree.model_file().state, tree.item("num_experts"));
+    if (tag_.experts.empty() && experts_of && !experts_of->empty())
+      return corrupt(fmt::format("'{}': 'num_experts' says that there are experts, and no file of one is there",
+                                 joiner_.name(tree.model_part())));
+    TENPLEX_TRY(read_optimizers(tree));
     if (!ranks_.empty()) {
       TENPLEX_TRY(compare_optimizers(&tree));
-      TENPLEX_TRY(place_slots(ranks_, &joiner_, &tree.groups()));
+      TENPLEX_TRY(place_slots(ranks_, expert_order(tree), &joiner_, &tree.groups()));
       tree.add_common("optimizer_state", copy_optimizer_state());
+      add_notes(&tree);
       TENPLEX_TRY(add_rest_of_file(&tree));
     }
+    TENPLEX_TRY(add_expert_optimizers(&tree));
     CheckpointInfo info;
     info.format = "deepspeed";
     info.has_common = true;
     note_others(tag_, &info.problems);
-    info.detail = fmt::format("DeepSpeed {}, {}", stage_text(),
-                              counted(std::max<std::size_t>(ranks_.size(), 1), "data parallel rank"));
-    info.device_count = static_cast<int>(std::max<std::size_t>(ranks_.size(), 1));
+    const std::size_t data_ranks = std::max<std::size_t>(first_files().optimizers.size(), 1);
+    info.detail = fmt::format("DeepSpeed {}, {}", stage_text(), counted(data_ranks, "data parallel rank"));
+    if (tag_.ranks.size() > 1) info.detail += fmt::format(", {}", counted(tag_.ranks.size(), "tensor parallel rank"));
+    info.device_count = static_cast<int>(data_ranks * tag_.ranks.size());
     return std::move(tree).finish(std::move(info));
   }
 
  private:
+  const TensorRankFiles& first_files() const { return tag_.ranks[0]; }
+  const RankOptimizer& first() const { return ranks_[0][0]; }
+
   std::string stage_text() const {
     if (ranks_.empty()) return "without ZeRO";
-    return ranks_[0].file.whole_parameters ? "ZeRO stage 3" : "ZeRO stage 1 or 2";
+    return first().file.whole_parameters ? "ZeRO stage 3" : "ZeRO stage 1 or 2";
+  }
+
+  static ExpertOrder expert_order(const ModelTree& tree) {
+    const StateGraph& model = tree.model_file().state;
+    const NodeId order = find_item(model, tree.item("ds_config"), "use_data_before_expert_parallelism");
+    const bool data_first = order != kNoNode && model[order].kind == NodeKind::kBool && model[order].boolean;
+    return data_first ? ExpertOrder::kDataFirst : ExpertOrder::kExpertFirst;
+  }
+
+  // Without ZeRO, torch's own optimizer of each expert parallel rank, as it is.
+  Result<void> add_expert_optimizers(ModelTree* tree) {
+    std::vector<NodeId> items;
+    for (std::size_t rank = 0; rank < tag_.expert_optimizers.size(); ++rank) {
+      TENPLEX_ASSIGN_OR_RETURN(const auto part, joiner_.open(tag_.expert_optimizers[rank]));
+      const StateGraph& graph = joiner_.stored(part).state;
+      const NodeId number = joiner_.state().add_int(static_cast<std::int64_t>(rank));
+      items.insert(items.end(), {number, joiner_.copy_state(part, graph, graph.root, DeviceId(0))});
+    }
+    if (!items.empty()) tree->add_common("expert_optimizers", joiner_.state().add_dict(std::move(items)));
+    return {};
   }
 
   Result<void> check_ranks(const ModelTree& tree) const {
     TENPLEX_ASSIGN_OR_RETURN(const std::int64_t ranks, tree.data_ranks());
-    const auto found = static_cast<std::int64_t>(tag_.optimizers.size());
+    const auto found = static_cast<std::int64_t>(first_files().optimizers.size());
     if (found == 0) {
       const NodeId shapes = tree.item("param_shapes");
       if (shapes == kNoNode || is_none(tree.model_file().state, shapes)) return {};
@@ -77,69 +115,87 @@ class ZeroReader {
       return corrupt(fmt::format("the model's file says 'dp_world_size' {}, and there {} of the optimizer: {}", ranks,
                                  found == 1 ? "is 1 file" : fmt::format("are {} files", found),
                                  found < ranks ? "one of a rank is missing" : "one is of another job"));
-    const auto models = static_cast<std::int64_t>(tag_.zero_models.size());
+    const auto models = static_cast<std::int64_t>(first_files().zero_models.size());
     if (models != 0 && models != ranks)
       return corrupt(fmt::format("'dp_world_size' is {}, and there are {} files with a rank's states of the model",
                                  ranks, models));
     return {};
   }
 
-  Result<void> read_optimizers() {
-    for (const std::string& name : tag_.optimizers) {
-      RankOptimizer& rank = ranks_.emplace_back();
-      TENPLEX_ASSIGN_OR_RETURN(rank.part, joiner_.open(name));
-      auto file = read_optimizer_file(joiner_.stored(rank.part), static_cast<std::int64_t>(tag_.optimizers.size()));
-      if (!file) return std::move(file).error().with_context(fmt::format("'{}'", name));
-      rank.file = std::move(*file);
-      if (rank.file.whole_parameters == tag_.zero_models.empty())
-        return corrupt(fmt::format("'{}' is of ZeRO stage {}, and the model's files are not", name,
-                                   rank.file.whole_parameters ? "3" : "1 or 2"));
-    }
+  Result<void> read_optimizers(const ModelTree& tree) {
+    if (first_files().optimizers.empty()) return {};
+    const auto count = static_cast<std::int64_t>(first_files().optimizers.size());
+    ranks_.resize(tag_.ranks.size());
+    for (std::size_t tensor_rank = 0; tensor_rank < tag_.ranks.size(); ++tensor_rank)
+      for (const std::string& name : tag_.ranks[tensor_rank].optimizers) {
+        RankOptimizer& rank = ranks_[tensor_rank].emplace_back();
+        rank.device = tree.device(tensor_rank, ranks_[tensor_rank].size() - 1);
+        TENPLEX_ASSIGN_OR_RETURN(rank.part, joiner_.open(name));
+        auto file = read_optimizer_file(joiner_.stored(rank.part), count);
+        if (!file) return std::move(file).error().with_context(fmt::format("'{}'", name));
+        rank.file = std::move(*file);
+        if (rank.file.whole_parameters == first_files().zero_models.empty())
+          return corrupt(fmt::format("'{}' is of ZeRO stage {}, and the model's files are not", name,
+                                     rank.file.whole_parameters ? "3" : "1 or 2"));
+      }
     return {};
   }
 
-  const StateGraph& graph_of(std::size_t rank) const { return joiner_.stored(ranks_[rank].part).state; }
+  const StateGraph& graph_of(const RankOptimizer& rank) const { return joiner_.stored(rank.part).state; }
 
   Result<void> compare_optimizers(ModelTree* tree) {
-    for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
-      const StateGraph& first = graph_of(0);
-      const StateGraph& other = graph_of(rank);
-      std::vector<NodeId> kept;
-      const auto items = mapping_items(other, ranks_[rank].file.outer);
-      for (std::size_t at = 0; at + 1 < items->size(); at += 2) {
-        const std::string_view key = text_of(other, (*items)[at]).value_or("");
-        if (is_one_of(kFlatKeys, key) || key == "group_paddings") continue;
-        const NodeId same = find_item(first, ranks_[0].file.outer, key);
-        if (same != kNoNode && equal_objects(first, same, other, (*items)[at + 1])) continue;
-        if (is_one_of(kSameKeys, key))
-          return corrupt(fmt::format("'{}': '{}' is not that of '{}': the files are not of one checkpoint",
-                                     joiner_.name(ranks_[rank].part), key, joiner_.name(ranks_[0].part)));
-        const NodeId value = joiner_.copy_state(ranks_[rank].part, other, (*items)[at + 1], DeviceId(rank));
-        kept.insert(kept.end(), {joiner_.state().add_string(std::string(key)), value});
-      }
-      TENPLEX_TRY(compare_versions(rank, *tree));
-      if (!kept.empty())
-        tree->add_of_rank(static_cast<std::int64_t>(rank), "optimizer_state",
-                          joiner_.state().add_dict(std::move(kept)));
-    }
-    return compare_versions(0, *tree);
+    for (std::size_t data_rank = 0; data_rank < ranks_[0].size(); ++data_rank)
+      for (const std::vector<RankOptimizer>& ranks : ranks_) TENPLEX_TRY(compare_optimizer(ranks[data_rank], tree));
+    return {};
   }
 
-  Result<void> compare_versions(std::size_t rank, const ModelTree& tree) const {
+  Result<void> compare_optimizer(const RankOptimizer& rank, ModelTree* tree) {
+    const StateGraph& one = graph_of(first());
+    const StateGraph& other = graph_of(rank);
+    std::vector<NodeId> kept;
+    const auto items = mapping_items(other, rank.file.outer);
+    for (std::size_t at = 0; at + 1 < items->size(); at += 2) {
+      const std::string_view key = text_of(other, (*items)[at]).value_or("");
+      if (is_one_of(kFlatKeys, key) || is_one_of(kPaddingKeys, key) || &rank == &first()) continue;
+      const NodeId same = find_item(one, first().file.outer, key);
+      if (same != kNoNode && equal_objects(one, same, other, (*items)[at + 1])) continue;
+      if (is_one_of(kSameKeys, key))
+        return corrupt(fmt::format("'{}': '{}' is not that of '{}': the files are not of one checkpoint",
+                                   joiner_.name(rank.part), key, joiner_.name(first().part)));
+      const NodeId value = joiner_.copy_state(rank.part, other, (*items)[at + 1], rank.device);
+      kept.insert(kept.end(), {joiner_.state().add_string(std::string(key)), value});
+    }
+    TENPLEX_TRY(compare_versions(rank, *tree));
+    if (!kept.empty())
+      tree->add_of_rank(rank.device.value(), "optimizer_state", joiner_.state().add_dict(std::move(kept)));
+    return {};
+  }
+
+  Result<void> compare_versions(const RankOptimizer& rank, const ModelTree& tree) const {
     const StateGraph& model = tree.model_file().state;
     const StateGraph& optimizer = graph_of(rank);
     const NodeId one = tree.item("ds_version");
     const NodeId two = find_item(optimizer, optimizer.root, "ds_version");
     if (text_of(model, one) == text_of(optimizer, two)) return {};
-    return corrupt(fmt::format("'{}' was written by DeepSpeed {}, the model's states by {}",
-                               joiner_.name(ranks_[rank].part), text_of(optimizer, two).value_or("?"),
-                               text_of(model, one).value_or("?")));
+    return corrupt(fmt::format("'{}' was written by DeepSpeed {}, the model's states by {}", joiner_.name(rank.part),
+                               text_of(optimizer, two).value_or("?"), text_of(model, one).value_or("?")));
+  }
+
+  // How each parameter was cut, as a universal checkpoint says it.
+  void add_notes(ModelTree* tree) {
+    std::vector<NodeId> notes;
+    for (const Parameter& parameter : tree->groups().parameters()) {
+      const NodeId node = notes_node(parameter.notes, &joiner_.state());
+      if (node == kNoNode) continue;
+      notes.insert(notes.end(), {joiner_.state().add_string(parameter.name), node});
+    }
+    if (!notes.empty()) tree->add_common("parameters", joiner_.state().add_dict(std::move(notes)));
   }
 
   // As in a universal checkpoint of ZeRO-3: without flat tensors, and with what the optimizer has per group.
   NodeId copy_optimizer_state() {
-    StateGraph graph = graph_of(0);
-    const OptimizerFile& file = ranks_[0].file;
+    StateGraph graph = graph_of(first());
+    const OptimizerFile& file = first().file;
     std::vector<NodeId> states;
     for (std::size_t group = 0; group < file.groups.size(); ++group) {
       if (file.groups[group].rest.empty()) continue;
@@ -156,12 +212,12 @@ class ZeroReader {
     const NodeId version = find_item(graph, graph.root, "ds_version");
     if (find_item(graph, file.outer, "ds_version") == kNoNode && version != kNoNode)
       set_item(graph, file.outer, "ds_version", version);
-    return joiner_.copy_state(ranks_[0].part, graph, file.outer, DeviceId(0));
+    return joiner_.copy_state(first().part, graph, file.outer, DeviceId(0));
   }
 
   // ds_config and ds_version are those of the model's file, as a rule.
   Result<void> add_rest_of_file(ModelTree* tree) {
-    StateGraph graph = graph_of(0);
+    StateGraph graph = graph_of(first());
     const StateGraph& model = tree->model_file().state;
     remove_item(graph, graph.root, "optimizer_state_dict");
     for (const std::string_view key : {"ds_config", "ds_version"}) {
@@ -170,13 +226,13 @@ class ZeroReader {
         remove_item(graph, graph.root, key);
     }
     if (!mapping_items(graph, graph.root)->empty())
-      tree->add_common("optimizer_file", joiner_.copy_state(ranks_[0].part, graph, graph.root, DeviceId(0)));
+      tree->add_common("optimizer_file", joiner_.copy_state(first().part, graph, graph.root, DeviceId(0)));
     return {};
   }
 
   const TagFiles& tag_;
   CheckpointJoiner joiner_;
-  std::vector<RankOptimizer> ranks_;
+  std::vector<std::vector<RankOptimizer>> ranks_;  // of tensor parallel ranks, and in each of data parallel ranks
 };
 
 }  // namespace
