@@ -12,22 +12,20 @@ import torch.distributed as dist
 TAG = "step2"
 
 
-def make_engine(seed: int, universal: bool) -> Any:
+def make_engine() -> Any:
     import deepspeed
     from transformers import AutoModelForCausalLM
 
     from makers.hugging_face import make_config
 
     deepspeed.ops.__compatible_ops__.clear()
-    torch.manual_seed(seed)
+    torch.manual_seed(3)
     model = AutoModelForCausalLM.from_config(make_config("llama"), dtype=torch.float32)
-    config: dict[str, Any] = {
+    config = {
         "train_micro_batch_size_per_gpu": 2,
         "zero_allow_untested_optimizer": True,
         "zero_optimization": {"stage": 2},
     }
-    if universal:
-        config["checkpoint"] = {"load_universal": True}
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, foreach=False)
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
     return engine
@@ -48,20 +46,9 @@ def save_whole(engine: Any, path: str) -> None:
 
 
 def save(folder: str) -> None:
-    """On every rank: `folder`/checkpoint, `folder`/before.pt with the state saved, after.pt with that one step later."""
-    engine = make_engine(seed=3, universal=False)
+    """On every rank: `folder`/checkpoint, and `folder`/before.pt with the state saved."""
+    engine = make_engine()
     for step in range(2):
         train_step(engine, step)
     engine.save_checkpoint(f"{folder}/checkpoint", tag=TAG)
     save_whole(engine, f"{folder}/before.pt")
-    train_step(engine, 2)
-    save_whole(engine, f"{folder}/after.pt")
-
-
-def resume(checkpoint: str, folder: str) -> None:
-    """Loads a universal checkpoint and trains one step: `folder`/loaded.pt and `folder`/after.pt."""
-    engine = make_engine(seed=99, universal=True)
-    engine.load_checkpoint(checkpoint, tag=f"{TAG}_universal", load_module_strict=True)
-    save_whole(engine, f"{folder}/loaded.pt")
-    train_step(engine, 2)
-    save_whole(engine, f"{folder}/after.pt")
