@@ -42,7 +42,8 @@ class Case:
 
     `names`: "stacked" (one tensor [layers, …] or [layers, experts, …]), "layers" (one per layer, experts stacked in it)
     or "singleton" (one per layer, expert and half of a gated projection). `optimizer`: "none", "fully_reshardable" or
-    "dp_reshardable". `newest`: by the newest release of the library instead of the one that pip chooses.
+    "dp_reshardable". `newest`: by the newest release of the library instead of the one that pip chooses. `true_buckets`:
+    what dp_reshardable stores is of the model's parameters, and the arguments say the grid.
     """
 
     grid: Grid
@@ -50,6 +51,7 @@ class Case:
     experts: bool = False
     optimizer: str = "none"
     newest: bool = False
+    true_buckets: bool = False
 
 
 CASES = {
@@ -64,7 +66,17 @@ CASES = {
     "buckets": Case(Grid(4, tp=2), "layers", optimizer="dp_reshardable"),
 }
 
+# Flat buckets that are of the model's parameters.
+FLAT_CASES = {
+    "flat": Case(Grid(8, tp=2, pp=2), "stacked", optimizer="dp_reshardable", true_buckets=True),
+    "flat-layers": Case(Grid(4, pp=2), "layers", optimizer="dp_reshardable", true_buckets=True),
+    "flat-singleton": Case(Grid(4, tp=2), "singleton", optimizer="dp_reshardable", true_buckets=True),
+    "flat-experts": Case(Grid(8, tp=2, ep=2), "stacked", experts=True, optimizer="dp_reshardable", true_buckets=True),
+    "flat-experts-layers": Case(Grid(4, pp=2), "layers", experts=True, optimizer="dp_reshardable", true_buckets=True),
+}
 
+
+MASTER = "optimizer.state.param."
 NEWEST = Path(sys.prefix) / "megatron-core-newest"  # where scripts/setup puts it: no two releases fit in one place
 
 
@@ -92,6 +104,8 @@ def plain(key: str, size: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 def expected(key: str, size: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """The whole stored tensor. Row l of a stacked tensor equals the tensor of layer l; so do experts and halves."""
+    if key.startswith(MASTER):  # a float32 copy that rounds to the parameter
+        return expected(key.removeprefix(MASTER), size, torch.bfloat16).float() * (1 + 2**-10)
     stacked = re.fullmatch(r"(.*\bdecoder\.layers\.)(\D.*)", key)
     if stacked:
         front, back = stacked.groups()
@@ -112,7 +126,7 @@ def save(name: str, folder: Path) -> Path:
 
     path = folder / name
     path.mkdir()
-    case = CASES[name]
+    case = (CASES | FLAT_CASES)[name]
     run_ranks(
         "makers.megatron_ranks:save",
         case.grid.world,

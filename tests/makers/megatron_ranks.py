@@ -5,7 +5,8 @@
 Without CUDA the library needs two replacements, and these two only: `torch.cuda.synchronize`, which a save calls, and
 `torch.cuda.current_device`. Keys, chunks, replicas and factories are the library's. The distributed optimizer accepts
 CUDA tensors only, so its two formats are built here: `fully_reshardable` with the library's functions for ordinary
-optimizers, which give the same keys, and `dp_reshardable` by hand.
+optimizers, which give the same keys, and `dp_reshardable` by hand, or, of the model's parameters, by
+`makers.megatron_buffers`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  #
 from megatron.core.models.gpt.gpt_model import GPTModel  # noqa: E402
 from megatron.core.transformer.transformer_config import TransformerConfig  # noqa: E402
 
+FLAT_STATE = "optimizer.distributed."  # in its keys
 BUCKETS = ((("b", 40), ("a", 150)), (("d", 300), ("c", 5)))  # (parameter, elements), as a gradient buffer orders them
 
 
@@ -42,6 +44,8 @@ def save(case: dict[str, Any], folder: str) -> None:
     parsed = parse(case)
     state = checkpoint_state(parsed, with_rng=True)
     for wanted, _ in leaves(state, state):
+        if isinstance(wanted, ShardedTensor) and wanted.data is not None and FLAT_STATE in wanted.key:
+            continue
         if isinstance(wanted, ShardedTensor):
             wanted.data = expected(wanted.key, wanted.global_shape, wanted.dtype)[wanted.global_slice()].clone()
         elif wanted.data is None:
@@ -145,12 +149,8 @@ def sharded_parameters(model: Any) -> Iterator[tuple[str, list[Any]]]:
     """For each parameter its name in the rank's model, and what the distributed format stores of it (one part, or the
     two halves of a gated projection), one tensor per layer."""
     of_storage = {parameter.data_ptr(): name for name, parameter in model.named_parameters()}
-    sharded = model.sharded_state_dict(metadata={"non_homogeneous_layers": True})
-    for entry in sharded.values():
-        data = getattr(entry, "data", None)
-        if isinstance(data, torch.Tensor) and data.data_ptr() in of_storage:
-            parts = [entry] if isinstance(entry, ShardedTensor) else entry.build()
-            yield of_storage.pop(data.data_ptr()), list(parts.values()) if isinstance(parts, dict) else parts
+    for address, parts in parts_by_storage(model, {"non_homogeneous_layers": True}):
+        yield of_storage.pop(address), parts
     assert not of_storage, of_storage
 
 
@@ -178,9 +178,12 @@ def checkpoint_state(case: Case, with_rng: bool) -> dict[str, Any]:
     """The state as Megatron-LM nests it; tensors and objects hold no values yet."""
     model = make_model(case)
     options = library_options(case)
+    flat = flat_optimizers(model, options) if case.true_buckets else []
     sharded = model.sharded_state_dict(metadata=dict(options))
+    arguments: dict[str, Any] = grid_arguments(case.grid) if case.true_buckets else {}
+    arguments["tensor_model_parallel_size"] = case.grid.tp
     state: dict[str, Any] = {
-        "args": argparse.Namespace(hidden_size=16, tensor_model_parallel_size=case.grid.tp, tokens=("a", None, 0.1)),
+        "args": argparse.Namespace(hidden_size=16, tokens=("a", None, 0.1), **arguments),
         "checkpoint_version": 3.0,
         "iteration": 70,
         "opt_param_scheduler": {"max_lr": 1e-4, "num_steps": 560, "lr_decay_style": "cosine"},
@@ -188,6 +191,10 @@ def checkpoint_state(case: Case, with_rng: bool) -> dict[str, Any]:
     }
     if case.optimizer == "fully_reshardable":
         state["optimizer"] = model_space_optimizer(model, sharded)
+    elif case.true_buckets:
+        from makers import megatron_buffers
+
+        state["optimizer"] = megatron_buffers.sharded_state(flat, [{"lr": 1e-4, "step": 70, "betas": (0.9, 0.999)}])
     elif case.optimizer == "dp_reshardable":
         state["optimizer"] = bucket_optimizer()
     state["model"] = sharded
@@ -195,6 +202,44 @@ def checkpoint_state(case: Case, with_rng: bool) -> dict[str, Any]:
         state["rng_state"] = rng_object(case)
     apply_factories(state)
     return state
+
+
+def grid_arguments(grid: Grid) -> dict[str, Any]:
+    return {
+        "pipeline_model_parallel_size": grid.pp,
+        "expert_model_parallel_size": grid.ep,
+        "transformer_impl": "local",
+        "moe_grouped_gemm": False,
+    }
+
+
+def flat_optimizers(model: Any, options: dict[str, Any]) -> list[Any]:
+    """With the values that the model-space slots would have."""
+    from makers import megatron_buffers
+
+    parts_of: dict[int, list[Any]] = {}
+
+    def value(parameter: Any, slot: str) -> torch.Tensor:
+        prefix = f"optimizer.state.{slot}."
+        values = [
+            expected(prefix + part.key, part.global_shape)[part.global_slice()].reshape(part.local_shape)
+            for part in parts_of[parameter.data_ptr()]
+        ]
+        return torch.cat(values) if len(values) > 1 else values[0]
+
+    made = megatron_buffers.flat_optimizers([model], value)
+    parts_of.update({parts[0]: parts[1] for parts in parts_by_storage(model, options)})
+    return made
+
+
+def parts_by_storage(model: Any, options: dict[str, Any]) -> Iterator[tuple[int, list[Any]]]:
+    """For each parameter, by where its elements are, what the library stores of it."""
+    addresses = {parameter.data_ptr() for parameter in model.parameters()}
+    for entry in model.sharded_state_dict(metadata=dict(options)).values():
+        data = getattr(entry, "data", None)
+        if isinstance(data, torch.Tensor) and data.data_ptr() in addresses:
+            parts = [entry] if isinstance(entry, ShardedTensor) else entry.build()
+            yield data.data_ptr(), list(parts.values()) if isinstance(parts, dict) else parts
 
 
 def rng_object(case: Case) -> Any:

@@ -89,7 +89,9 @@ Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& 
   engine.verify = options.verify;
   engine.cast = options.dtype_policy != "error";
   engine.reopen = [&](const std::string& path) {
-    return open_checkpoint(context.files, path, ReadOptions{options.source.objects_folder});
+    ReadOptions reading;
+    reading.objects_folder = options.source.objects_folder;
+    return open_checkpoint(context.files, path, reading);
   };
   const auto writer = format.make_writer();
   Executor executor(options.work.threads);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tenplex/cli/common_options.h"
+#include "tenplex/cli/parameter_order.h"
 #include "tenplex/formats/clipped_reader.h"
 #include "tenplex/formats/safetensors/rank_folder.h"
 #include "tenplex/formats/selected_reader.h"
@@ -89,6 +90,11 @@ void add_reading_options(CLI::App& command, SourceOptions& options) {
           },
           ""));
   add_map_options(command, options.map);
+  command
+      .add_option("--param-order", options.parameter_order,
+                  "Names of the optimizer's parameters in the order of the model, one per line, where its state is in "
+                  "flat buffers (Megatron)")
+      ->type_name("FILE");
   add_objects_option(command, options.objects_folder);
   add_follow_links_option(command, options.follow_links);
 }
@@ -124,7 +130,11 @@ Result<std::unique_ptr<CheckpointReader>> open_stored(const Context& context, co
       return open_watched(context.files, [&](FileSystem& files) { return open_ranks(files, options, from, layout); });
     }
   }
-  TENPLEX_ASSIGN_OR_RETURN(auto reader, open_checkpoint(context.files, options.path, options.reading()));
+  ReadOptions reading = options.reading();
+  if (!options.parameter_order.empty()) {
+    TENPLEX_ASSIGN_OR_RETURN(reading.parameter_order, read_parameter_order(context.files, options.parameter_order));
+  }
+  TENPLEX_ASSIGN_OR_RETURN(auto reader, open_checkpoint(context.files, options.path, reading));
   TENPLEX_ASSIGN_OR_RETURN(const Selection selection, parse_selection(options.only));
   auto selected = select(std::move(reader), selection).with_context(fmt::format("'{}'", options.path));
   if (!selected) return std::move(selected).error();

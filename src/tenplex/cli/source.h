@@ -33,12 +33,14 @@ struct SourceOptions {
   std::string only;   ///< --only, as parse_selection()
   std::string objects_folder;
   bool follow_links = false;
+  std::string parameter_order;  ///< --param-order: a file
 
   bool has_from() const { return !from.sizes.empty() || !from.layout.empty(); }
+  /// Without the order of the parameters, which is in a file.
   ReadOptions reading() const;
 };
 
-/// Adds --from, --from-layout, --only, --map, --sizes, --objects and --follow-links.
+/// Adds --from, --from-layout, --only, --map, --sizes, --param-order, --objects and --follow-links.
 void add_reading_options(CLI::App& command, SourceOptions& options);
 
 /// Adds the checkpoint as positional argument `name`, which is returned, and the reading options.

@@ -120,6 +120,9 @@ struct ReadOptions {
   /// --only model: where a format cannot tell what belongs to which parameter in an optimizer, it leaves the optimizer
   /// out instead of giving an error.
   bool model_only = false;
+  /// --param-order: the parameters of an optimizer that numbers them or has them flat, in the order of the model, by
+  /// their names in the whole model. Empty: not given.
+  std::vector<std::string> parameter_order;
 };
 
 // ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -153,19 +153,10 @@ Result<void> CheckpointJoiner::add_run(Number number, DeviceId device, const Run
     return corrupt(fmt::format("'{}': elements {} to {} of a tensor of shape {} do not lie at {} of '{}' of shape {}",
                                names_[run.part], run.begin, run.end, to_string(local.shape), run.offset, flat.name,
                                to_string(flat.shape)));
-  const Dims strides = row_major_strides(local.shape);
-  for (const Box& whole : boxes_of_flat_range(local.shape, run.begin, run.end)) {
-    for (const LocalPiece& piece : local.pieces) {
-      std::optional<Box> box = whole.rank() == 0 ? whole : intersect(whole, piece.local);
-      if (!box) continue;
-      std::int64_t at = run.offset - run.begin;
-      for (int dim = 0; dim < box->rank(); ++dim) {
-        at += box->offset[dim] * strides[dim];
-        box->offset[dim] += piece.start[dim] - piece.local.offset[dim];
-      }
-      tensor.sources.push_back({{run.part, run.stored, at, run_shape(local.shape)}, device, std::move(*box)});
-    }
-  }
+  const std::int32_t shape = run_shape(local.shape);
+  for (RunBox& part : boxes_of_run(local, run.begin, run.end))
+    tensor.sources.push_back(
+        {{run.part, run.stored, run.offset - run.begin + part.at, shape}, device, std::move(part.box)});
   return {};
 }
 

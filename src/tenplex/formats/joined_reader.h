@@ -25,24 +25,9 @@
 
 #include "tenplex/formats/checkpoint.h"
 #include "tenplex/formats/file_pool.h"
+#include "tenplex/formats/local_part.h"
 
 namespace tenplex {
-
-/// A box of a rank's array, and where it starts in the whole tensor.
-struct LocalPiece {
-  Box local;
-  Dims start;
-
-  friend bool operator==(const LocalPiece&, const LocalPiece&) = default;
-};
-
-/// What a rank has of a tensor: its array is not necessarily covered, padding is in no piece.
-struct LocalPart {
-  Dims shape;
-  std::vector<LocalPiece> pieces;
-
-  friend bool operator==(const LocalPart&, const LocalPart&) = default;
-};
 
 class CheckpointJoiner {
  public:

@@ -8,12 +8,11 @@
 #include <array>
 #include <set>
 
+#include "tenplex/formats/megatron/bucket_names.h"
 #include "tenplex/formats/state/state_numbers.h"
 
 namespace tenplex::megatron {
 namespace {
-
-constexpr std::string_view kBucketPrefix = "optimizer.distributed.dp_group_idx_";
 
 /// An axis of a mesh, and what Megatron-LM calls its size.
 struct Axis {
@@ -34,21 +33,17 @@ std::int64_t size_of(const LayoutNote& target, std::string_view axis) {
 Error needs_order(std::string_view what) {
   return unsupported(fmt::format(
       "the optimizer's state is in flat buckets (dp_reshardable), which can be cut anew only with the order "
-      "of the parameters, and the checkpoint does not say it: {}; --only model leaves the optimizer out",
+      "of the parameters, and that of Megatron-Core's GPTModel does not fit ('tenplex inspect' says why): {}; "
+      "--param-order gives another order, --only model leaves the optimizer out",
       what));
 }
 
 }  // namespace
 
-bool is_of_bucket(std::string_view name) { return name.starts_with(kBucketPrefix); }
-
 Result<void> check_buckets(const CheckpointInfo& source, const LayoutNote& target) {
-  std::set<std::string_view> groups;
-  for (const TensorInfo& tensor : source.tensors) {
-    if (!is_of_bucket(tensor.name)) continue;
-    const std::string_view rest = std::string_view(tensor.name).substr(kBucketPrefix.size());
-    groups.insert(rest.substr(0, rest.find('.')));
-  }
+  std::set<OptimizerGroup> groups;
+  for (const TensorInfo& tensor : source.tensors)
+    if (const auto bucket = parse_bucket_name(tensor.name)) groups.insert(bucket->of);
   if (groups.empty()) return {};
   bool is_known = false;
   for (const Axis& axis : kAxes) {

@@ -1,8 +1,8 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buckets of flat optimizer state (dp_reshardable): one set per rank of the model-parallel grid, in an order of
-// parameters that the checkpoint does not say.
+// Buckets of flat optimizer state (dp_reshardable) that could not be decoded (bucket_decoder.h): one set per rank of
+// the model-parallel grid.
 //
 //   optimizer.distributed.dp_group_idx_1.gbuf_idx_0.dtype_(…).bucket_idx_0.exp_avg     of tp rank 1 of 2
 //
@@ -11,14 +11,9 @@
 // Pure functions. Threads: safe together.
 #pragma once
 
-#include <string_view>
-
 #include "tenplex/formats/checkpoint.h"
 
 namespace tenplex::megatron {
-
-/// True for the name of a bucket or an object that belongs to buckets.
-bool is_of_bucket(std::string_view name);
 
 /// Errors: unsupported if the source has buckets and the target's mesh another grid than they were made for.
 Result<void> check_buckets(const CheckpointInfo& source, const LayoutNote& target);

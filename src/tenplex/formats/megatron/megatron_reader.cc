@@ -6,6 +6,7 @@
 
 #include "tenplex/formats/dcp/folder.h"
 #include "tenplex/formats/megatron/backend_file.h"
+#include "tenplex/formats/megatron/bucket_decoder.h"
 #include "tenplex/formats/megatron/checkpoint_folder.h"
 #include "tenplex/formats/megatron/common_state.h"
 #include "tenplex/formats/megatron/integrity_file.h"
@@ -70,10 +71,14 @@ Result<std::unique_ptr<CheckpointReader>> open_in(FileSystem& files, const std::
   form.has_common_file = files.status(fmt::format("{}/{}", folder, kCommonFileName)).has_value();
   form.has_integrity = has_integrity(files, folder);
   form.others = std::move(backend.others);
-  TENPLEX_ASSIGN_OR_RETURN(auto reader,
-                           dcp::open_folder(files, folder, options, dialect_of(form.has_common_file, form)));
-  if (!form.has_integrity) return reader;
-  return with_integrity(files, folder, options, std::move(reader)).with_context(std::string(kIntegrityName));
+  auto reader = dcp::open_folder(files, folder, options, dialect_of(form.has_common_file, form));
+  if (!reader) return reader;
+  if (form.has_integrity) {
+    reader = with_integrity(files, folder, options, *std::move(reader)).with_context(std::string(kIntegrityName));
+    if (!reader) return reader;
+  }
+  if (options.model_only) return reader;
+  return decode_buckets(*std::move(reader), options.parameter_order);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct OwnParameter {
   std::string name;        ///< in the whole model
   TensorId stored;         ///< in the rank's file
   bool is_expert = false;  ///< of experts that have groups of their own
+  std::size_t chunk = 0;   ///< virtual stage
 };
 
 struct OwnSlot {

@@ -26,7 +26,7 @@ Result<ModelChunk> read_chunk(const StateGraph& graph, NodeId model, std::int64_
     if (!key) return corrupt("a key is no text");
     if (*key == "language_model" || *key == "word_embeddings_for_head")
       return unsupported(fmt::format("it has '{}': the model is of Megatron-LM before Megatron-Core", *key));
-    const ModelEntry& entry = chunk.entries.emplace_back(ModelEntry{split_numbers(*key), (*items)[at + 1]});
+    const ModelEntry& entry = chunk.entries.emplace_back(ModelEntry{megatron::split_numbers(*key), (*items)[at + 1]});
     if (entry.name.layer) layers[entry.name.stack].insert(*entry.name.layer);
     if (entry.name.expert) numbers.insert(*entry.name.expert);
   }

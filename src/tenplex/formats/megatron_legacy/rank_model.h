@@ -18,12 +18,12 @@
 
 #include "tenplex/base/result.h"
 #include "tenplex/formats/checkpoint.h"
-#include "tenplex/formats/megatron_legacy/global_names.h"
+#include "tenplex/formats/megatron/global_names.h"
 
 namespace tenplex::megatron_legacy {
 
 struct ModelEntry {
-  NumberedName name;
+  megatron::NumberedName name;
   NodeId node = kNoNode;
 };
 

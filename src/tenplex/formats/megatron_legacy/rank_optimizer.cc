@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tenplex/formats/megatron_legacy/distributed_state.h"
 #include "tenplex/formats/megatron_legacy/optimizer_groups.h"
 #include "tenplex/formats/state/lookup.h"
 
@@ -136,7 +137,7 @@ class OptimizerFiller {
           continue;
         used_[index] = true;
         params.push_back(tree_.add_int(next));
-        TENPLEX_TRY(add_parameter(parameter, next++, &state, &copies));
+        TENPLEX_TRY(add_parameter(parameter, next++, step_of(groups[number]), &state, &copies));
       }
       has_masters = has_masters || !copies.empty();
       masters.push_back(tree_.add_list(std::move(copies)));
@@ -156,12 +157,15 @@ class OptimizerFiller {
     return {};
   }
 
-  Result<void> add_parameter(const RankParameter& parameter, std::int64_t number, std::vector<NodeId>* state,
-                             std::vector<NodeId>* copies) {
+  // The distributed optimizer keeps it per group.
+  NodeId step_of(NodeId group) const { return step_ != kNoNode ? step_ : find_item(tree_, group, "step"); }
+
+  Result<void> add_parameter(const RankParameter& parameter, std::int64_t number, NodeId step,
+                             std::vector<NodeId>* state, std::vector<NodeId>* copies) {
     std::vector<NodeId> slots;
     NodeId master = kNoNode;
     for (const auto& [slot, tensor] : parameter.slots) {
-      if (slot == kMasterSlot) {
+      if (slot == kMasterSlot || slot == kDistributedMaster) {
         master = tensor;
         continue;
       }
@@ -175,9 +179,9 @@ class OptimizerFiller {
                       parameter.name, to_string(parameter.dtype)));
     if (master != kNoNode) copies->push_back(master);
     if (slots.empty()) return {};
-    if (step_ != kNoNode) {
+    if (step != kNoNode) {
       slots.push_back(tree_.add_string("step"));
-      slots.push_back(is_tensor(tree_, step_) ? options_.own_copy(step_) : step_);
+      slots.push_back(is_tensor(tree_, step) ? options_.own_copy(step) : step);
     }
     state->push_back(tree_.add_int(number));
     state->push_back(tree_.add_dict(std::move(slots)));

@@ -133,7 +133,7 @@ class RankTreeMaker {
   }
 
   // ── The model ──
-  bool is_copy_of_embeddings(const NumberedName& name) const {
+  bool is_copy_of_embeddings(const megatron::NumberedName& name) const {
     return rank_.pipeline > 0 && !name.layer && name.before_layer == kWordEmbeddings;
   }
 
@@ -178,14 +178,14 @@ class RankTreeMaker {
     NodeId node = kNoNode;
   };
 
-  Result<Entry> local_entry(const NumberedName& name, std::string_view whole_name) const {
+  Result<Entry> local_entry(const megatron::NumberedName& name, std::string_view whole_name) const {
     Entry entry;
     std::int64_t layer = 0;
     if (name.layer) {
       const LayerPlace& place = model_.stages.layers.find(name.stack)->second[static_cast<std::size_t>(*name.layer)];
       entry.chunk = static_cast<std::size_t>(place.chunk);
       layer = place.number;
-    } else if (place_in_model(name).section == kBehindLayers || is_copy_of_embeddings(name)) {
+    } else if (megatron::place_in_model(name).section == megatron::kBehindLayers || is_copy_of_embeddings(name)) {
       entry.chunk = chunks_.size() - 1;
     }
     const std::int64_t expert = name.expert.value_or(0) - (name.expert ? rank_.expert * model_.stages.experts_each : 0);
@@ -208,7 +208,7 @@ class RankTreeMaker {
   void add_objects() {
     bool has_head_state = false;
     for (const TargetObject& object : model_.state.objects) {
-      const NumberedName name = split_numbers(object.name);
+      const megatron::NumberedName name = megatron::split_numbers(object.name);
       has_head_state = has_head_state || object.name == kHeadState;
       if (!is_mine(name)) continue;
       auto entry = local_entry(name, object.name);
@@ -221,9 +221,9 @@ class RankTreeMaker {
     add_entry({chunks_.size() - 1, std::string(kHeadState), graph().add_none()});
   }
 
-  bool is_mine(const NumberedName& name) const {
+  bool is_mine(const megatron::NumberedName& name) const {
     if (!name.layer) {
-      const bool behind = place_in_model(name).section == kBehindLayers;
+      const bool behind = megatron::place_in_model(name).section == megatron::kBehindLayers;
       return rank_.pipeline == (behind ? folders().pipeline_size - 1 : 0);
     }
     const auto stack = model_.stages.layers.find(name.stack);

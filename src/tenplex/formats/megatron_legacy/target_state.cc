@@ -89,13 +89,13 @@ class StateSorter {
     const std::size_t modules = name.find(kExpertModules);
     if (modules != std::string::npos) {
       const auto expert = decimal_of(shard.substr(0, std::min(shard.find('_'), shard.size())));
-      if (!expert || !split_numbers(name).layer)
+      if (!expert || !megatron::split_numbers(name).layer)
         return unsupported(
             fmt::format("object '{}' is of several layers or experts: --map megatron-modules takes them "
                         "apart",
                         key));
       name.replace(modules, kExpertModules.size(), fmt::format("mlp.experts.local_experts.{}.", *expert));
-    } else if (shard != "0_1" || (name.starts_with("decoder.layers.") && !split_numbers(name).layer)) {
+    } else if (shard != "0_1" || (name.starts_with("decoder.layers.") && !megatron::split_numbers(name).layer)) {
       return unsupported(
           fmt::format("object '{}' is of several layers: a legacy checkpoint has one of each layer", key));
     }
@@ -131,7 +131,7 @@ class StateSorter {
         state_.has_slots = true;
         continue;
       }
-      const NumberedName numbered = split_numbers(name);
+      const megatron::NumberedName numbered = megatron::split_numbers(name);
       const bool stacked = !numbered.layer && name.starts_with("decoder.layers.");
       if (stacked || name.find(kExpertModules) != std::string::npos)
         return unsupported(
@@ -139,7 +139,7 @@ class StateSorter {
                         "--map megatron-modules",
                         name));
       model_of_name_[name] = state_.model.size();
-      state_.model.push_back({TensorId(index), numbered, place_in_model(numbered), {}});
+      state_.model.push_back({TensorId(index), numbered, megatron::place_in_model(numbered), {}});
     }
     return {};
   }

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "tenplex/formats/checkpoint.h"
-#include "tenplex/formats/megatron_legacy/global_names.h"
-#include "tenplex/formats/megatron_legacy/model_order.h"
+#include "tenplex/formats/megatron/global_names.h"
+#include "tenplex/formats/megatron/model_order.h"
 
 namespace tenplex::megatron_legacy {
 
@@ -27,8 +27,8 @@ inline constexpr std::string_view kHeadState = "output_layer._extra_state";  ///
 
 struct TargetParameter {
   TensorId tensor;
-  NumberedName name;
-  ModelPlace place;
+  megatron::NumberedName name;
+  megatron::ModelPlace place;
   std::vector<std::pair<std::string, TensorId>> slots;  ///< sorted by name
 };
 

@@ -16,6 +16,13 @@ namespace {
 constexpr std::int64_t kComparedBytes = 64 << 10;
 constexpr std::int64_t kBlockBytes = 1 << 20;
 
+/// What the part would be as a stored tensor of its own.
+TensorInfo info_of(const CheckpointJoiner& joiner, const TensorPart& part) {
+  TensorInfo info = joiner.stored(part.file).tensors[part.stored.index()];
+  if (part.flat) info.shape = part.flat->shape;
+  return info;
+}
+
 class PartJoiner {
  public:
   PartJoiner(const Layout& layout, const NamedSizes& sizes, const RankFolders& folders,
@@ -37,9 +44,7 @@ class PartJoiner {
   }
 
  private:
-  const TensorInfo& stored(const TensorPart& part) const {
-    return joiner_->stored(part.file).tensors[part.stored.index()];
-  }
+  TensorInfo stored(const TensorPart& part) const { return info_of(*joiner_, part); }
 
   // The part of a tensor on the tensor parallel rank, beside the tensor's first part.
   const TensorPart* beside(const PartedTensor& tensor, std::int64_t rank) const {
@@ -54,7 +59,7 @@ class PartJoiner {
   Result<std::vector<TensorInfo>> whole_tensors() const {
     std::vector<TensorInfo> whole;
     for (const PartedTensor& tensor : tensors_) {
-      const TensorInfo& first = stored(tensor.parts[0]);
+      const TensorInfo first = stored(tensor.parts[0]);
       whole.push_back({tensor.name, first.dtype, first.shape});
     }
     TENPLEX_ASSIGN_OR_RETURN(const auto matches, RuleMatcher(layout_, whole, true).match_all());
@@ -80,7 +85,7 @@ class PartJoiner {
       if (part == nullptr)
         return corrupt(fmt::format("tensor '{}' is in '{}', and not in that of tensor rank {}", tensor.name,
                                    tensor.parts[0].rank->name, rank));
-      const Dims& shape = stored(*part).shape;
+      const Dims shape = stored(*part).shape;
       if (shape.rank() <= dim || __builtin_add_overflow(sum, shape[dim], &sum))
         return corrupt(
             fmt::format("tensor '{}' has shape {} in '{}'", tensor.name, to_string(shape), part->rank->name));
@@ -115,6 +120,7 @@ class PartJoiner {
     std::vector<DeviceId> holders;
     for (std::int64_t index = 0; index < collection_->shard_count(id); ++index) {
       collection_->holders(id, index, &holders);
+      if (tensors_[id.index()].parts[0].flat && first_of_shard.contains(index)) continue;
       for (const DeviceId holder : holders)
         if (!has_part[holder.index()])
           return corrupt(fmt::format("it is missing on tensor rank {}, expert rank {}",
@@ -124,7 +130,7 @@ class PartJoiner {
   }
 
   Result<void> check_part(TensorId id, const TensorPart& part, const SubTensor& shard) const {
-    const TensorInfo& found = stored(part);
+    const TensorInfo found = stored(part);
     if (found.shape == shard.local_shape) return {};
     return corrupt(fmt::format("it has shape {} in '{}', and by layout '{}' line {} it should have {}",
                                to_string(found.shape), part.rank->name, layout_.name(), collection_->rule_line(id),
@@ -133,6 +139,8 @@ class PartJoiner {
 
   Result<void> add_pieces(CheckpointJoiner::Number number, const TensorPart& part, const SubTensor& shard) {
     const Dims strides = row_major_strides(shard.local_shape);
+    LocalPart local = {shard.local_shape, {}};
+    local.pieces.reserve(shard.pieces.size());
     for (const Piece& piece : shard.pieces) {
       TENPLEX_CHECK(piece.local_strides == strides);
       Dims start = Dims::filled(strides.rank(), 0);
@@ -141,10 +149,11 @@ class PartJoiner {
         start[dim] = rest / strides[dim];
         rest %= strides[dim];
       }
-      const auto device = static_cast<std::size_t>(part.rank - folders_.ranks.data());
-      TENPLEX_TRY(joiner_->add_box(number, DeviceId(device), part.file, part.stored, piece.box, start));
+      local.pieces.push_back({{std::move(start), piece.box.extent}, piece.box.offset});
     }
-    return {};
+    const DeviceId device(static_cast<std::size_t>(part.rank - folders_.ranks.data()));
+    if (!part.flat) return joiner_->add_part(number, device, part.file, part.stored, local);
+    return joiner_->add_run(number, device, {part.file, part.stored, part.flat->begin, 0, volume(local.shape)}, local);
   }
 
   Result<void> check_copy(const TensorPart& first, const TensorPart& other) const {
@@ -173,17 +182,24 @@ Result<std::vector<CheckpointJoiner::Number>> join_tensors(const Layout& layout,
 
 Result<bool> same_bytes(const CheckpointJoiner& joiner, const TensorPart& one, const TensorPart& other,
                         std::int64_t max_bytes) {
-  const TensorInfo& a = joiner.stored(one.file).tensors[one.stored.index()];
-  const TensorInfo& b = joiner.stored(other.file).tensors[other.stored.index()];
+  const TensorInfo a = info_of(joiner, one);
+  const TensorInfo b = info_of(joiner, other);
   if (a.dtype != b.dtype || a.shape != b.shape) return false;
   const std::int64_t size = std::min(size_bytes(a), max_bytes);
   for (std::int64_t begin = 0; begin < size; begin += kBlockBytes) {
     const std::int64_t block = std::min(kBlockBytes, size - begin);
-    TENPLEX_ASSIGN_OR_RETURN(const std::string left, joiner.bytes(one.file, one.stored, begin, block));
-    TENPLEX_ASSIGN_OR_RETURN(const std::string right, joiner.bytes(other.file, other.stored, begin, block));
+    TENPLEX_ASSIGN_OR_RETURN(const std::string left, part_bytes(joiner, one, begin, block));
+    TENPLEX_ASSIGN_OR_RETURN(const std::string right, part_bytes(joiner, other, begin, block));
     if (left != right) return false;
   }
   return true;
+}
+
+Result<std::string> part_bytes(const CheckpointJoiner& joiner, const TensorPart& part, std::int64_t begin,
+                               std::int64_t size) {
+  const TensorInfo& info = joiner.stored(part.file).tensors[part.stored.index()];
+  const std::int64_t first = part.flat ? part.flat->begin * size_bytes(info.dtype) : 0;
+  return joiner.bytes(part.file, part.stored, first + begin, size);
 }
 
 }  // namespace tenplex::megatron_legacy

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,10 +25,17 @@
 
 namespace tenplex::megatron_legacy {
 
+/// Where a rank's array lies in a flat tensor: from element `begin` on, row-major.
+struct FlatPlace {
+  std::int64_t begin = 0;
+  Dims shape;
+};
+
 struct TensorPart {
   const RankFolder* rank = nullptr;
   CheckpointJoiner::Part file = 0;
   TensorId stored;
+  std::optional<FlatPlace> flat;  ///< of a distributed optimizer: ranks with the same part need not all have it
 };
 
 /// A tensor of the whole model and its parts, of at least one rank.
@@ -44,8 +52,12 @@ Result<std::vector<CheckpointJoiner::Number>> join_tensors(const Layout& layout,
                                                            std::span<const PartedTensor> tensors,
                                                            CheckpointJoiner* joiner);
 
-/// True if two stored tensors have the same bytes. `max_bytes` of the beginning are compared.
+/// True if two parts have the same bytes. `max_bytes` of the beginning are compared.
 Result<bool> same_bytes(const CheckpointJoiner& joiner, const TensorPart& one, const TensorPart& other,
                         std::int64_t max_bytes);
+
+/// `size` bytes of the part from its byte `begin` on. Errors: as CheckpointJoiner::bytes().
+Result<std::string> part_bytes(const CheckpointJoiner& joiner, const TensorPart& part, std::int64_t begin,
+                               std::int64_t size);
 
 }  // namespace tenplex::megatron_legacy

@@ -1,7 +1,7 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank of legacy Megatron numbers its layers and experts from 0. Their numbers in the whole model:
+// A rank of Megatron numbers its layers and experts from 0. Their numbers in the whole model:
 //
 //   "decoder.layers.1.mlp.linear_fc1.weight", layers before it 4      ─► "decoder.layers.5.mlp.linear_fc1.weight"
 //   "…mlp.experts.local_experts.2.linear_fc1.weight", experts before it 8  ─► "…local_experts.10.linear_fc1.weight"
@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace tenplex::megatron_legacy {
+namespace tenplex::megatron {
 
 /// Where the numbers stand in a name. The parts between them are views of the name.
 struct NumberedName {
@@ -32,4 +32,4 @@ struct NumberedName {
 
 NumberedName split_numbers(std::string_view name);
 
-}  // namespace tenplex::megatron_legacy
+}  // namespace tenplex::megatron

@@ -1,13 +1,13 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/formats/megatron_legacy/model_order.h"
+#include "tenplex/formats/megatron/model_order.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <string_view>
 
-namespace tenplex::megatron_legacy {
+namespace tenplex::megatron {
 namespace {
 
 TEST(ModelOrder, IsThatOfMegatronCoresModel) {
@@ -39,4 +39,4 @@ TEST(ModelOrder, DoesNotKnowOtherModules) {
 }
 
 }  // namespace
-}  // namespace tenplex::megatron_legacy
+}  // namespace tenplex::megatron

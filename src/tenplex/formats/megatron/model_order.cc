@@ -1,13 +1,13 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/formats/megatron_legacy/model_order.h"
+#include "tenplex/formats/megatron/model_order.h"
 
 #include <algorithm>
 #include <array>
 #include <span>
 #include <string_view>
 
-namespace tenplex::megatron_legacy {
+namespace tenplex::megatron {
 namespace {
 
 constexpr std::array<std::string_view, 3> kFirst = {"embedding.word_embeddings.", "embedding.position_embeddings.",
@@ -102,4 +102,4 @@ ModelPlace place_in_model(const NumberedName& name) {
   return place;
 }
 
-}  // namespace tenplex::megatron_legacy
+}  // namespace tenplex::megatron

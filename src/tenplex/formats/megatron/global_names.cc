@@ -1,6 +1,6 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/formats/megatron_legacy/global_names.h"
+#include "tenplex/formats/megatron/global_names.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "tenplex/base/decimal.h"
 
-namespace tenplex::megatron_legacy {
+namespace tenplex::megatron {
 namespace {
 
 constexpr std::size_t kMaxDigits = 6;
@@ -64,4 +64,4 @@ NumberedName split_numbers(std::string_view name) {
   return split;
 }
 
-}  // namespace tenplex::megatron_legacy
+}  // namespace tenplex::megatron

@@ -1,10 +1,10 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/formats/megatron_legacy/global_names.h"
+#include "tenplex/formats/megatron/global_names.h"
 
 #include <gtest/gtest.h>
 
-namespace tenplex::megatron_legacy {
+namespace tenplex::megatron {
 namespace {
 
 std::string moved(std::string_view name, std::int64_t layers, std::int64_t experts) {
@@ -46,4 +46,4 @@ TEST(GlobalNames, NameTheStackOfTheLayer) {
 }
 
 }  // namespace
-}  // namespace tenplex::megatron_legacy
+}  // namespace tenplex::megatron

@@ -11,9 +11,9 @@
 #include <compare>
 #include <cstdint>
 
-#include "tenplex/formats/megatron_legacy/global_names.h"
+#include "tenplex/formats/megatron/global_names.h"
 
-namespace tenplex::megatron_legacy {
+namespace tenplex::megatron {
 
 struct ModelPlace {
   std::size_t section = 0;  ///< before, in or behind the layers
@@ -31,4 +31,4 @@ inline constexpr std::size_t kBehindLayers = 2;
 
 ModelPlace place_in_model(const NumberedName& name);
 
-}  // namespace tenplex::megatron_legacy
+}  // namespace tenplex::megatron

@@ -1,0 +1,166 @@
+// Copyright The Tenplex Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tenplex/formats/megatron/bucket_places.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "tenplex/base/counted.h"
+#include "tenplex/formats/megatron/flat_buffer.h"
+
+namespace tenplex::megatron {
+namespace {
+
+constexpr std::string_view kMasters = "param";
+
+std::string text_of(const OptimizerGroup& of) {
+  return fmt::format("optimizer {}, dp_group_idx {}", of.optimizer, of.group);
+}
+
+/// Where a bucket stands: optimizer, buffer, bucket.
+using BucketKey = std::tuple<OptimizerGroup, std::int64_t, std::int64_t>;
+
+std::string text_of(const BucketKey& key) {
+  return fmt::format("{}, gbuf_idx {}, bucket_idx {}", text_of(std::get<0>(key)), std::get<1>(key), std::get<2>(key));
+}
+
+struct TypedBucket {
+  DType parameter_type = DType::kFloat32;
+  Bucket bucket;
+};
+
+Result<std::map<BucketKey, TypedBucket>> list_buckets(const CheckpointInfo& info) {
+  std::map<BucketKey, TypedBucket> found;
+  for (std::size_t index = 0; index < info.tensors.size(); ++index) {
+    const TensorInfo& tensor = info.tensors[index];
+    const auto name = parse_bucket_name(tensor.name);
+    if (!name) continue;
+    if (tensor.shape.rank() != 1)
+      return corrupt(fmt::format("bucket '{}' of shape {} is not flat", tensor.name, to_string(tensor.shape)));
+    TypedBucket& entry = found[{name->of, name->buffer, name->bucket}];
+    if (entry.bucket.slots.empty()) {
+      entry.parameter_type = name->parameter_type;
+      entry.bucket.size = tensor.shape[0];
+    }
+    if (entry.bucket.size != tensor.shape[0] || entry.parameter_type != name->parameter_type)
+      return corrupt(fmt::format("bucket '{}' of shape {}: another slot has {} and the type {}", tensor.name,
+                                 to_string(tensor.shape), counted(entry.bucket.size, "element"),
+                                 to_string(entry.parameter_type)));
+    entry.bucket.slots.emplace(name->slot, TensorId(index));
+  }
+  return found;
+}
+
+bool has_same_slots(const Bucket& one, const Bucket& other) {
+  return std::equal(one.slots.begin(), one.slots.end(), other.slots.begin(), other.slots.end(),
+                    [](const auto& a, const auto& b) { return a.first == b.first; });
+}
+
+/// Parameters of one buffer: of one virtual stage and of one type.
+struct BufferParameters {
+  std::int64_t chunk = 0;
+  DType type = DType::kFloat32;
+  std::vector<RankParameter*> parameters;
+};
+
+/// In the order in which their types come.
+std::vector<BufferParameters> split(std::vector<RankParameter>* parameters) {
+  std::vector<BufferParameters> split;
+  for (RankParameter& parameter : *parameters) {
+    auto found = std::find_if(split.begin(), split.end(), [&parameter](const BufferParameters& buffer) {
+      return buffer.chunk == parameter.chunk && buffer.type == parameter.dtype;
+    });
+    if (found == split.end()) found = split.insert(split.end(), {parameter.chunk, parameter.dtype, {}});
+    found->parameters.push_back(&parameter);
+  }
+  return split;
+}
+
+Result<void> place_in_buffer(const FlatBuffer& buffer, BufferParameters* own, std::vector<PlacedPart>* placed) {
+  if (buffer.parameter_type != own->type)
+    return corrupt(fmt::format("it is of {} parameters, and its parameters are {}", to_string(buffer.parameter_type),
+                               to_string(own->type)));
+  std::vector<std::int64_t> elements;
+  elements.reserve(own->parameters.size());
+  for (const RankParameter* parameter : own->parameters) elements.push_back(parameter->elements);
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(buffer.buckets.size());
+  for (const Bucket& bucket : buffer.buckets) sizes.push_back(bucket.size);
+  TENPLEX_ASSIGN_OR_RETURN(const std::vector<BufferPlace> places, places_in_buckets(elements, sizes));
+  for (std::size_t index = 0; index < places.size(); ++index) {
+    const RankParameter& parameter = *own->parameters[index];
+    for (const ParameterPart& part : parameter.parts)
+      placed->push_back({&buffer.buckets[places[index].bucket], places[index].begin, part, parameter.name});
+  }
+  return {};
+}
+
+Result<void> place_on_rank(const OptimizerGroup& of, const std::vector<FlatBuffer>& buffers,
+                           std::vector<RankParameter> parameters, std::vector<PlacedPart>* placed) {
+  std::vector<BufferParameters> own = split(&parameters);
+  if (own.size() != buffers.size())
+    return corrupt(fmt::format("{}: it has {}, and its parameters need {}", text_of(of),
+                               counted(buffers.size(), "buffer"), own.size()));
+  for (std::size_t number = 0; number < own.size(); ++number) {
+    auto added = place_in_buffer(buffers[number], &own[number], placed);
+    if (!added) return std::move(added).error().with_context(fmt::format("{}, gbuf_idx {}", text_of(of), number));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<FlatBuffers> find_buffers(const CheckpointInfo& info) {
+  TENPLEX_ASSIGN_OR_RETURN(const auto listed, list_buckets(info));
+  FlatBuffers found;
+  for (const auto& [key, entry] : listed) {
+    const auto& [of, buffer, bucket] = key;
+    if (!entry.bucket.slots.contains(kMasters))
+      return corrupt(fmt::format("{}: it has no '{}'", text_of(key), kMasters));
+    if (!has_same_slots(entry.bucket, listed.begin()->second.bucket))
+      return corrupt(fmt::format("{}: it has other slots than the first bucket", text_of(key)));
+    std::vector<FlatBuffer>& buffers = found[of];
+    const auto count = static_cast<std::int64_t>(buffers.size());
+    if (buffer > count || (buffer == count && bucket != 0))
+      return corrupt(fmt::format("{}: the one before it is missing", text_of(key)));
+    if (buffer == count) buffers.push_back({entry.parameter_type, {}});
+    FlatBuffer& own = buffers.back();
+    if (bucket != static_cast<std::int64_t>(own.buckets.size()) || own.parameter_type != entry.parameter_type)
+      return corrupt(fmt::format("{}: the one before it is missing, or of another type", text_of(key)));
+    own.buckets.push_back(entry.bucket);
+  }
+  return found;
+}
+
+Result<std::vector<PlacedPart>> place_parameters(const FlatBuffers& buffers, const RankParameters& ranks,
+                                                 const ModelForm& form, std::span<const std::string> order) {
+  std::vector<PlacedPart> placed;
+  std::set<std::size_t> used;  // of `order`
+  std::size_t groups = 0;
+  for (const bool experts : {false, true}) {
+    if (experts && !ranks.has_experts_apart()) continue;
+    for (std::int64_t number = 0; number < ranks.rank_count(experts); ++number, ++groups) {
+      const OptimizerGroup of = {experts ? 1 : 0, number};
+      const auto found = buffers.find(of);
+      if (found == buffers.end()) return corrupt(fmt::format("{} is missing", text_of(of)));
+      TENPLEX_ASSIGN_OR_RETURN(std::vector<RankParameter> parameters, ranks.of_rank(number, experts, form, order));
+      for (const RankParameter& parameter : parameters) used.insert(parameter.given);
+      TENPLEX_TRY(place_on_rank(of, found->second, std::move(parameters), &placed));
+    }
+  }
+  if (groups != buffers.size())
+    return corrupt(fmt::format("buckets are of {} ranks, and the job's parallel sizes in 'common.args' of {}",
+                               buffers.size(), groups));
+  for (std::size_t index = 0; index < order.size(); ++index)
+    if (!used.contains(index))
+      return unsupported(
+          fmt::format("the given order of parameters has '{}', which the model does not have, or has "
+                      "twice",
+                      order[index]));
+  return placed;
+}
+
+}  // namespace tenplex::megatron
