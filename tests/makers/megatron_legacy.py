@@ -25,14 +25,25 @@ from makers.megatron_dist import Grid, expected
 
 @dataclass(frozen=True)
 class LegacyCase:
-    """`chunks`: parts of the model per rank (virtual pipeline stages), 1 = none."""
+    """`chunks`: parts of the model per rank (virtual pipeline stages), 1 = none. `flat`: with the distributed optimizer,
+    whose state is flat in files of its own."""
 
     grid: Grid
     chunks: int = 1
     experts: bool = False
     optimizer: bool = True
+    flat: bool = False
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return ("param" if self.flat else "fp32_param", "exp_avg", "exp_avg_sq") if self.optimizer else ()
 
 
+FLAT_CASES = {
+    "flat": LegacyCase(Grid(8, tp=2, pp=2), flat=True),
+    "flat-virtual": LegacyCase(Grid(4, pp=2), chunks=2, flat=True),
+    "flat-experts": LegacyCase(Grid(8, tp=2, ep=2), experts=True, flat=True),
+}
 CASES = {
     "dense": LegacyCase(Grid(4, tp=2, pp=2)),
     "virtual": LegacyCase(Grid(4, tp=2, pp=2), chunks=2),
@@ -48,7 +59,7 @@ def save(name: str, folder: Path) -> Path:
 
     path = folder / name
     path.mkdir()
-    case = CASES[name]
+    case = (CASES | FLAT_CASES)[name]
     run_ranks("makers.megatron_legacy:save_rank", case.grid.world, {"case": asdict(case), "folder": str(path)})
     keys: dict[str, Any] = {}
     for file in sorted(path.glob("keys_*.json")):
@@ -79,13 +90,18 @@ def save_rank(case: dict[str, Any], folder: str) -> None:
     models = ranks.make_models(parsed.grid, parsed.experts, parsed.chunks)
     keys: dict[str, Any] = {}
     filled: list[tuple[Any, list[Any]]] = []  # parameter, sharded parts
+
+    def slot_value(parameter: Any, slot: str) -> torch.Tensor:
+        return value_of(parts_of(filled, parameter), f"optimizer.state.{slot}.", parameter)
+
+    flat = flat_optimizers(models, slot_value) if parsed.flat else []
     for model in models:
         for module, parts in ranks.sharded_parameters(model):
             parameter = dict(model.named_parameters())[module]
             with torch.no_grad():
                 parameter.copy_(value_of(parts, "", parameter))
             filled.append((parameter, parts))
-            note_keys(keys, module, parts, parsed.optimizer)
+            note_keys(keys, module, parts, parsed.slots)
     pp, tp = parallel_state.get_pipeline_model_parallel_rank(), parallel_state.get_tensor_model_parallel_rank()
     ep = parallel_state.get_expert_model_parallel_rank() if grid.ep > 1 else 0
     seed = (pp * grid.tp + tp) * grid.ep + ep
@@ -99,6 +115,7 @@ def save_rank(case: dict[str, Any], folder: str) -> None:
             untie_embeddings_and_output_weights=True,
             make_vocab_size_divisible_by=4,
             rank=torch.distributed.get_rank(),
+            **(flat_arguments() if parsed.flat else {}),
         ),
         "checkpoint_version": 3.0,
         "iteration": ITERATION,
@@ -107,16 +124,55 @@ def save_rank(case: dict[str, Any], folder: str) -> None:
     }
     for number, model in enumerate(models):
         state["model" if parsed.chunks == 1 else f"model{number}"] = model.state_dict()
-    if parsed.optimizer:
-        state["optimizer"] = ranks.mixed_precision_optimizer(
-            models, lambda parameter, slot: value_of(parts_of(filled, parameter), f"optimizer.state.{slot}.", parameter)
-        )
+    if parsed.flat:
+        state["optimizer"] = distributed_optimizer(models, grid)
+    elif parsed.optimizer:
+        state["optimizer"] = ranks.mixed_precision_optimizer(models, slot_value)
     place = f"mp_rank_{tp:02d}" + (f"_{pp:03d}" if grid.pp > 1 else "") + (f"_{ep:03d}" if grid.ep > 1 else "")
     iteration = Path(folder) / f"iter_{ITERATION:07d}" / place
-    if not parallel_state.get_data_parallel_rank() or grid.ep > 1:
+    is_first = not parallel_state.get_data_parallel_rank()
+    if grid.ep > 1:
+        is_first = not parallel_state.get_expert_data_parallel_rank()
+    if is_first:
         iteration.mkdir(parents=True)
         torch.save(state, iteration / "model_optim_rng.pt")
+    gathered = gathered_state(flat) if parsed.flat else None
+    if gathered is not None:
+        torch.save(gathered, iteration / "distrib_optim.pt")
     (Path(folder) / f"keys_{torch.distributed.get_rank()}.json").write_text(json.dumps(keys))
+
+
+def flat_optimizers(models: list[Any], value: Any) -> list[Any]:
+    from makers import megatron_buffers
+
+    return megatron_buffers.flat_optimizers(models, value)
+
+
+def gathered_state(optimizers: list[Any]) -> Any:
+    from makers import megatron_buffers
+
+    return megatron_buffers.gathered_state(optimizers)
+
+
+def flat_arguments() -> dict[str, Any]:
+    from makers import megatron_buffers
+
+    return {"overlap_grad_reduce": True, "ddp_bucket_size": megatron_buffers.BUCKET_SIZE, "data_parallel_size": 2}
+
+
+def distributed_optimizer(models: list[Any], grid: Grid) -> Any:
+    """DistributedOptimizer.state_dict(), of each of the chained ones: the library's groups without parameters."""
+    from megatron.core.optimizer import OptimizerConfig, _get_param_groups
+
+    groups = _get_param_groups(models, OptimizerConfig(lr=1e-4, min_lr=1e-5, weight_decay=0.1), None)
+    for group in groups:
+        del group["params"]
+        group["step"] = int(STEP)
+    apart = [group for group in groups if group["is_expert_parallel"]]
+    if grid.ep == 1 or not apart:
+        return {"optimizer": {"param_groups": groups}}
+    rest = [group for group in groups if not group["is_expert_parallel"]]
+    return [{"optimizer": {"param_groups": some}} for some in (rest, apart)]
 
 
 def load(name: str, grid: Grid, iteration: Path, chunks: int = 1) -> None:
@@ -192,7 +248,7 @@ def value_of(parts: list[Any], prefix: str, parameter: Any) -> torch.Tensor:
     )
 
 
-def note_keys(keys: dict[str, Any], module: str, parts: list[Any], optimizer: bool) -> None:
+def note_keys(keys: dict[str, Any], module: str, parts: list[Any], slots: tuple[str, ...]) -> None:
     """The key has the number of the layer and expert in the whole model, the module that in this rank."""
     part = parts[0]
     layer = re.search(r"layers\.(\d+)\.", part.key)
@@ -205,6 +261,5 @@ def note_keys(keys: dict[str, Any], module: str, parts: list[Any], optimizer: bo
         name = re.sub(r"local_experts\.\d+\.", f"local_experts.{number}.", name)
         key, shape = key.replace("experts.experts.", f"experts.experts.{number}."), shape[1:]
     keys[name] = [key, shape]
-    if optimizer:
-        for slot in ("fp32_param", "exp_avg", "exp_avg_sq"):
-            keys[f"optimizer.state.{slot}.{name}"] = [f"optimizer.state.{slot}.{key}", shape]
+    for slot in slots:
+        keys[f"optimizer.state.{slot}.{name}"] = [f"optimizer.state.{slot}.{key}", shape]

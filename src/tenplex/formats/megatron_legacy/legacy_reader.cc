@@ -9,13 +9,9 @@
 #include <utility>
 
 #include "tenplex/base/counted.h"
-#include "tenplex/formats/megatron/master_check.h"
-#include "tenplex/formats/megatron_legacy/distributed_slots.h"
 #include "tenplex/formats/megatron_legacy/legacy_format.h"
-#include "tenplex/formats/megatron_legacy/optimizer_groups.h"
-#include "tenplex/formats/megatron_legacy/optimizer_slots.h"
+#include "tenplex/formats/megatron_legacy/legacy_optimizers.h"
 #include "tenplex/formats/megatron_legacy/rank_folders.h"
-#include "tenplex/formats/megatron_legacy/rank_model.h"
 #include "tenplex/formats/megatron_legacy/rank_tree.h"
 #include "tenplex/formats/megatron_legacy/tensor_parts.h"
 #include "tenplex/formats/state/lookup.h"
@@ -26,21 +22,8 @@ namespace megatron_legacy {
 namespace {
 
 constexpr std::string_view kModelFile = "model_optim_rng.pt";
-constexpr std::int64_t kComparedElements = 16 << 10;  // of a parameter and its float32 copy
 constexpr std::string_view kWords = "embedding.word_embeddings.weight";
 constexpr std::string_view kHead = "output_layer.weight";
-
-struct RankFile {
-  const RankFolder* rank = nullptr;
-  CheckpointJoiner::Part file = 0;
-  RankModel model;
-  std::vector<OwnParameter> parameters;
-};
-
-/// "optimizer.state.exp_avg.NAME".
-std::string slot_name(std::string_view slot, std::string_view parameter) {
-  return fmt::format("optimizer.state.{}.{}", slot, parameter);
-}
 
 class LegacyReader {
  public:
@@ -48,8 +31,8 @@ class LegacyReader {
       : files_(files),
         folder_(std::move(folder)),
         model_only_(options.model_only),
-        order_(options.parameter_order),
-        joiner_(files, folder_, {options, "", {}}) {}
+        joiner_(files, folder_, {options, "", {}}),
+        optimizers_(files, folder_, options.parameter_order, &joiner_) {}
 
   Result<std::unique_ptr<CheckpointReader>> run() {
     TENPLEX_TRY(open_ranks());
@@ -204,106 +187,10 @@ class LegacyReader {
 
   Result<void> add_optimizers() {
     if (model_only_) return {};
-    TENPLEX_TRY(order_parameters());
-    for (const RankFile& rank : ranks_) {
-      const NodeId optimizer = find_item(graph(rank), graph(rank).root, "optimizer");
-      if (optimizer == kNoNode || is_none(graph(rank), optimizer)) continue;
-      const std::string flat = fmt::format("{}/{}", rank.rank->name, kDistributedFile);
-      is_distributed_ = is_distributed_ || files_.status(fmt::format("{}/{}", folder_, flat)).has_value();
-      auto added = is_distributed_ ? add_flat_slots(rank, flat) : add_slots(rank, optimizer);
-      if (!added) return std::move(added).error().with_context("--only model reads the model alone");
-    }
+    auto parts = optimizers_.read(ranks_, folders_.pipeline_size);
+    if (!parts) return std::move(parts).error().with_context("--only model reads the model alone");
+    for (const NamedPart& part : *parts) add_part(part.name, part.part);
     return {};
-  }
-
-  // Those that the user gave are the optimizer's, in that order.
-  Result<void> order_parameters() {
-    if (order_.empty()) return {};
-    std::map<std::string_view, std::size_t> place_of;
-    for (std::size_t index = 0; index < order_.size(); ++index) place_of.emplace(order_[index], index);
-    std::set<std::string_view> used;
-    for (RankFile& rank : ranks_) {
-      std::vector<OwnParameter>& own = rank.parameters;
-      std::erase_if(own, [&](const OwnParameter& parameter) { return !place_of.contains(parameter.name); });
-      std::stable_sort(own.begin(), own.end(), [&](const OwnParameter& one, const OwnParameter& other) {
-        return std::pair(one.chunk, place_of.at(one.name)) < std::pair(other.chunk, place_of.at(other.name));
-      });
-      for (const OwnParameter& parameter : own) used.insert(place_of.find(parameter.name)->first);
-    }
-    for (const std::string& name : order_)
-      if (!used.contains(name))
-        return unsupported(fmt::format("the given order of parameters has '{}', which the model does not have", name));
-    return {};
-  }
-
-  Result<void> add_slots(const RankFile& rank, NodeId optimizer) {
-    auto slots = find_optimizer_slots(stored(rank), optimizer, rank.parameters);
-    if (!slots) return of_rank(rank, std::move(slots).error());
-    for (const OwnSlot& slot : slots->slots)
-      add_part(slot_name(slot.slot, rank.parameters[slot.parameter].name), {rank.rank, rank.file, slot.stored, {}});
-    for (const TensorId step : slots->steps) TENPLEX_TRY(add_step({rank.rank, rank.file, step, {}}));
-    return {};
-  }
-
-  Result<void> add_flat_slots(const RankFile& rank, const std::string& path) {
-    TENPLEX_ASSIGN_OR_RETURN(const CheckpointJoiner::Part file, joiner_.open(path));
-    const auto named = [&path](Error error) { return std::move(error).with_context(fmt::format("'{}'", path)); };
-    auto state = read_distributed_state(joiner_.stored(file));
-    if (!state) return named(std::move(state).error());
-    auto slots = place_flat_slots(*state, stored(rank), rank.parameters, bucket_notes());
-    if (!slots) return named(std::move(slots).error());
-    for (FlatSlot& slot : *slots) {
-      const OwnParameter& parameter = rank.parameters[slot.parameter];
-      const TensorInfo& info = stored(rank).tensors[parameter.stored.index()];
-      const TensorPart part = {rank.rank, file, slot.stored, FlatPlace{slot.begin, info.shape}};
-      if (slot.slot == kDistributedMaster) {
-        auto checked = check_master(parameter, {rank.rank, rank.file, parameter.stored, {}}, part);
-        if (!checked) return named(std::move(checked).error());
-      }
-      add_part(slot_name(slot.slot, parameter.name), part);
-    }
-    return {};
-  }
-
-  Result<void> check_master(const OwnParameter& parameter, const TensorPart& values, const TensorPart& masters) const {
-    const TensorInfo& info = joiner_.stored(values.file).tensors[values.stored.index()];
-    const TensorInfo& copy = joiner_.stored(masters.file).tensors[masters.stored.index()];
-    if (!megatron::can_be_compared(info.dtype) || copy.dtype != DType::kFloat32)
-      return unsupported(fmt::format("'{}' is {} and its copy {}: they cannot be held against each other",
-                                     parameter.name, to_string(info.dtype), to_string(copy.dtype)));
-    const std::int64_t count = std::min(volume(info.shape), kComparedElements);
-    TENPLEX_ASSIGN_OR_RETURN(const std::string a, part_bytes(joiner_, masters, 0, count * size_bytes(copy.dtype)));
-    TENPLEX_ASSIGN_OR_RETURN(const std::string b, part_bytes(joiner_, values, 0, count * size_bytes(info.dtype)));
-    const auto unlike = megatron::first_unlike(a, b, info.dtype);
-    if (!unlike) return {};
-    return unsupported(fmt::format(
-        "the optimizer's copy of '{}' is not what the model has, from element {} of its part on: the order of the "
-        "parameters is another one, which --param-order can give, or the files are not of one iteration",
-        parameter.name, *unlike));
-  }
-
-  // Source: Megatron-Core 0.16.1, distributed/distributed_data_parallel.py.
-  BucketNotes bucket_notes() const {
-    const CheckpointInfo& first = stored(ranks_[0]);
-    const auto number = [&first](std::string_view name, std::int64_t otherwise) {
-      return argument(first, name).value_or(otherwise);
-    };
-    BucketNotes notes;
-    notes.shares_embeddings = folders_.pipeline_size > 1 && number("untie_embeddings_and_output_weights", 1) == 0;
-    const std::int64_t ranks = number("data_parallel_size", 1) * number("context_parallel_size", 1);
-    if (number("overlap_grad_reduce", 0) != 0)
-      notes.bucket_size = number("ddp_bucket_size", std::max<std::int64_t>(40'000'000, 1'000'000 * ranks));
-    return notes;
-  }
-
-  Result<void> add_step(const TensorPart& step) {
-    if (steps_.empty()) {
-      steps_.push_back(step);
-      return {};
-    }
-    TENPLEX_ASSIGN_OR_RETURN(const bool same, same_bytes(joiner_, steps_[0], step, 64));
-    if (same) return {};
-    return unsupported(fmt::format("'{}': not all parameters are at the same step of the optimizer", step.rank->name));
   }
 
   // The last stage of a model with tied embeddings has a copy of them, under the name of the head.
@@ -419,37 +306,9 @@ class LegacyReader {
     if (model_only_) {
       remove_item(common, common.root, "optimizer");
     } else if (optimizer != kNoNode && !is_none(common, optimizer)) {
-      if (is_distributed_) {
-        note_distributed(&common, optimizer);
-      } else {
-        remove_optimizer_slots(&common, optimizer);
-        if (!steps_.empty()) add_common_step(&common, optimizer);
-      }
+      optimizers_.tidy(&common, optimizer);
     }
     return joiner_.copy_state(rank.file, common, common.root, device(rank));
-  }
-
-  // As Megatron-Core's distributed checkpoints with slots by parameter say it.
-  static void note_distributed(StateGraph* common, NodeId optimizer) {
-    for (const NodeId one : optimizers_of(*common, optimizer)) {
-      if (!is_dict(*common, one)) continue;
-      const NodeId text = common->add_string("fully_reshardable");
-      set_item(*common, one, "param_state_sharding_type", text);
-    }
-  }
-
-  // Where Megatron-Core's distributed checkpoints keep it.
-  void add_common_step(StateGraph* common, NodeId optimizer) const {
-    const auto list = list_items(*common, optimizer);
-    const NodeId first = list ? (*list)[0] : optimizer;
-    const NodeId inner = find_item(*common, first, "optimizer");
-    for (NodeId node = 0; node < common->size(); ++node) {
-      if ((*common)[node].kind != NodeKind::kTensor || common->view(node).tensor != steps_[0].stored) continue;
-      const NodeId key = common->add_string("common_step");
-      const NodeId state = common->add_dict({key, node});
-      set_item(*common, inner == kNoNode ? first : inner, "state", state);
-      return;
-    }
   }
 
   // What other ranks have beside their part of the model, if it is not what the first one has.
@@ -480,16 +339,14 @@ class LegacyReader {
   FileSystem& files_;
   std::string folder_;
   bool model_only_;
-  std::vector<std::string> order_;  // of the optimizer's parameters, if it was given
   CheckpointJoiner joiner_;
+  LegacyOptimizers optimizers_;
   RankFolders folders_;
   std::vector<RankFile> ranks_;                                                             // as folders_.ranks
   std::map<std::tuple<std::size_t, std::int64_t, std::string>, std::int64_t> first_layer_;  // of chunk, stage, stack
   std::vector<PartedTensor> tensors_;
   std::map<std::string, std::size_t, std::less<>> tensor_of_name_;  // in tensors_, until merge_tied()
   std::vector<NamedNode> objects_;
-  bool is_distributed_ = false;
-  std::vector<TensorPart> steps_;
   std::vector<std::string> problems_;
 };
 

@@ -85,6 +85,10 @@ class SlotFinder {
       if (!slot) return corrupt("a slot has no name");
       if (!is_tensor(graph_, value)) {
         if (is_none(graph_, value)) continue;
+        if (const auto step = integer_of(graph_, value); step && *slot == "step") {
+          found_.step_numbers.push_back(*step);
+          continue;
+        }
         return unsupported(fmt::format("slot '{}' of '{}' is no tensor", *slot, parameters_[parameter].name));
       }
       const TensorId tensor = graph_.view(value).tensor;

@@ -41,7 +41,8 @@ struct OwnSlot {
 
 struct OptimizerSlots {
   std::vector<OwnSlot> slots;
-  std::vector<TensorId> steps;  ///< 0-d tensors, of which all must be equal: the number of steps
+  std::vector<TensorId> steps;             ///< 0-d tensors, of which all must be equal: the number of steps
+  std::vector<std::int64_t> step_numbers;  ///< the same where they are no tensors
 };
 
 /// `optimizer` is the value of that key in the tree of `file`. Errors: unsupported saying what is missing to tell the
