@@ -9,6 +9,7 @@ stays as it was.
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from program import MIB, Limits, Run, tenplex
@@ -22,9 +23,9 @@ def fingerprint(path: Path) -> str:
     """Of every name and byte below `path`; links count as links."""
     digest = hashlib.sha256()
     for file in sorted([path, *path.rglob("*")]) if path.is_dir() else [path]:
-        digest.update(str(file).encode())
+        digest.update(os.fsencode(file))
         if file.is_symlink():
-            digest.update(str(file.readlink()).encode())
+            digest.update(os.fsencode(file.readlink()))
         elif file.is_file():
             digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -104,6 +104,10 @@ def test_version_is_printed() -> None:
         ("reshard", "a", "b", "--threads", "none"),
         ("reshard", "a", "b", "--threads", "0"),
         ("reshard", "a", "b", "--dtype-policy", "cast:float33"),
+        ("reshard", "a", "b", "--sizes", "heads"),
+        ("reshard", "a", "b", "--sizes", "heads=18446744073709551616"),
+        ("inspect", "a", "--only", ""),
+        ("inspect", "a", "--only", "tensors,"),
         ("plan", "a", "--placement", "random", "--to", "fsdp=2"),
         ("plan", "a", "--baseline", "none", "--to", "fsdp=2"),
         ("verify", "only-one"),
@@ -550,4 +554,4 @@ def test_a_million_devices_end_in_seconds(tmp_path: Path) -> None:
 def test_objects_are_named_as_absent_where_neither_side_has_any(tmp_path: Path) -> None:
     save_file({"w": torch.ones(8, 4)}, tmp_path / "in.safetensors")
     run = tenplex("verify", tmp_path / "in.safetensors", tmp_path / "in.safetensors")
-    assert run.out.endswith("objects not compared: there are none\n")
+    assert run.out.endswith("objects not compared, since there are none\n")

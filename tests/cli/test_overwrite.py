@@ -29,6 +29,30 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("target", ["/", "x/../.."])
+def test_a_folder_above_the_source_is_not_looked_through(target: str, source: Path) -> None:
+    (source.parent / "x").mkdir()
+    run = tenplex("reshard", source, target, "--overwrite", exit_code=1, cwd=source.parent)
+    assert "lies in the target" in run.err
+
+
+@pytest.mark.parametrize("arguments", [("", "out"), ("source.safetensors", "")])
+def test_an_empty_name_is_called_that(arguments: tuple[str, str], source: Path) -> None:
+    run = tenplex("reshard", *arguments, exit_code=1, cwd=source.parent)
+    assert "is empty" in run.err
+
+
+def test_a_link_that_is_replaced_gives_the_permissions_of_what_it_led_to(source: Path, tmp_path: Path) -> None:
+    private = tmp_path / "private.safetensors"
+    tenplex("reshard", source, private)
+    private.chmod(0o600)
+    (tmp_path / "link.safetensors").symlink_to(private)
+    tenplex("reshard", source, tmp_path / "link.safetensors", "--overwrite")
+    assert not (tmp_path / "link.safetensors").is_symlink()
+    assert (tmp_path / "link.safetensors").stat().st_mode & 0o7777 == 0o600
+    assert private.exists()
+
+
 def assert_kept(source: Path, target: Path, *mentions: str) -> Run:
     before = fingerprint(target)
     run = tenplex("reshard", source, target, "--format", "dcp", "--overwrite", exit_code=1)

@@ -158,9 +158,7 @@ def test_distrib_optim_is_read_as_slots(
 
 
 @pytest.mark.parametrize("name", LEGACY)
-def test_distrib_optim_becomes_a_distributed_checkpoint(
-    name: str, megatron_legacy_case: Case, tmp_path: Path
-) -> None:
+def test_distrib_optim_becomes_a_distributed_checkpoint(name: str, megatron_legacy_case: Case, tmp_path: Path) -> None:
     options = ("--map", "megatron-modules", "--layout", "megatron-gpt", "--to", "tp=4", "--verify")
     tenplex("reshard", megatron_legacy_case(name), tmp_path / "out", "--format", "megatron-dist", *options)
     chunks = stored(tmp_path / "out")[0]

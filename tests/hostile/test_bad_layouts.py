@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,12 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "axis in two places of one mesh": ("family: x\nmeshes: {dense: [tp, tp]}\ntensors: [{match: '*'}]\n", ("tp",)),
     "anchors": ("family: &a x\nmeshes: {dense: [tp]}\ntensors: [{match: *a}]\n", ()),
     "nested 100,000 deep": ("family: x\nmeshes: " + "[" * 100_000 + "\n", ()),
-    "binary": ("\x00\x01\x02", ()),
+    "binary": ("\x00\x01\x02", ("line 1", "control character (0x00)")),
+    "a tab": (HEAD + "\t- match: '*'\n", ("line 4", "indented with a tab")),
+    "a width beyond 64 bits": (
+        HEAD + "  - match: '*'\n    slice: [{dim: 0, by: tp, widths: [18446744073709551615, 9]}]\n",
+        ("line 5", "18446744073709551615"),
+    ),
 }
 
 
@@ -54,6 +60,49 @@ def test_wrong_layout_is_refused_with_its_line(what: str, source: Path, tmp_path
     check = run_within_limits("layouts", "check", layout, exit_code=1)
     for mention in mentions:
         assert mention in check.reason
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"# Gr\xfc\xdfe\n" + (HEAD + "  - match: '*'\n").encode(),
+        (HEAD + "  - match: '*'\n").encode("utf-16"),
+        (HEAD + "  - match: '\ud800'\n").encode("utf-8", "surrogatepass"),
+        HEAD.replace("family: x", "family: y").encode() + b"  - match: 'w\xff'\n",
+    ],
+)
+def test_a_layout_that_is_no_text_is_refused(content: bytes, source: Path, tmp_path: Path) -> None:
+    """It would be stored in the target, which nobody could read then."""
+    layout = tmp_path / "latin.yaml"
+    layout.write_bytes(content)
+    for target_format in ("safetensors", "dcp", "torch"):
+        options = ("--layout", layout, "--to", "tp=2")
+        mentions = ("not UTF-8 text", "line")
+        assert_refused(source, tmp_path / "to", *mentions, target_format=target_format, options=options)
+    run_within_limits("layouts", "check", layout, exit_code=1)
+
+
+def test_a_name_that_is_no_text_is_not_stored(source: Path, tmp_path: Path) -> None:
+    named = tmp_path / os.fsdecode(b"lay\xff.yaml")
+    named.write_text(
+        "meshes: {dense: [tp]}\ntensors:\n  - match: '*.weight'\n    slice: [{dim: 0, by: tp}]\n  - match: '*'\n"
+    )
+    options: tuple[object, ...] = ("--layout", named, "--to", "tp=2")
+    assert_refused(source, tmp_path / "to", "is not UTF-8", target_format="safetensors", options=options)
+    folder = tmp_path / "hf"
+    folder.mkdir()
+    save_file({"w": torch.ones(4, 4)}, folder / "model.safetensors")
+    (folder / os.fsdecode(b"\xff\xfe")).write_text("x")
+    for target_format in ("safetensors", "dcp"):
+        options = ("--layout", "fsdp", "--to", "fsdp=2")
+        assert_refused(folder, tmp_path / "to", "is not UTF-8", target_format=target_format, options=options)
+
+
+def test_a_zero_that_there_is_not_is_named(source: Path, tmp_path: Path) -> None:
+    assert_refused(
+        source, tmp_path / "to", "+zero1, +zero2 or +zero3", options=("--layout", "fsdp+zero9", "--to", "fsdp=2")
+    )
+    assert_refused(source, tmp_path / "to", "need a layout", options=("--to", "tp=1"))
 
 
 def test_laughing_yaml_is_refused(source: Path, tmp_path: Path) -> None:

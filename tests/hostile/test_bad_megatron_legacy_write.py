@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from makers import megatron_legacy
 from program import tenplex
@@ -137,3 +138,28 @@ def test_file_beside_the_tensors(tmp_path: Path) -> None:
     assert "config.json" in run.err
     assert "--drop-extra-files" in run.err
     tenplex("reshard", folder, tmp_path / "to", *options, "--drop-extra-files")
+
+
+def test_a_layout_that_cuts_otherwise_is_refused(tmp_path: Path) -> None:
+    """The files do not say how they are cut: nobody could put them together again."""
+    plain = "meshes: {dense: [tp]}\ntensors:\n  - match: '*'\n    slice: [{dim: 0, by: tp}]\n"
+    (tmp_path / "plain.yaml").write_text(plain)
+    save_file({"t0": torch.ones(8, 6)}, tmp_path / "other.safetensors")
+    options = ("--layout", tmp_path / "plain.yaml", "--to", "tp=2")
+    assert_refused(
+        tmp_path / "other.safetensors",
+        tmp_path / "to",
+        "'t0'",
+        "megatron-gpt",
+        target_format="megatron",
+        options=options,
+    )
+    gated = {
+        "decoder.layers.0.mlp.linear_fc1.weight": torch.ones(16, 4),
+        "decoder.layers.0.mlp.linear_fc2.weight": torch.ones(4, 8),
+    }
+    save_file(gated, tmp_path / "gated.safetensors")
+    mentions = ("cut otherwise", "linear_fc1", "mp_rank_00")
+    assert_refused(
+        tmp_path / "gated.safetensors", tmp_path / "to", *mentions, target_format="megatron", options=options
+    )

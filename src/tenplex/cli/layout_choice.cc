@@ -63,6 +63,9 @@ Result<void> check_no_stored_padding(std::span<const TensorInfo> stored, const R
 Result<Layout> load_layout(FileSystem& files, const std::string& name_or_path) {
   std::string name = name_or_path;
   const int zero = take_zero(&name);
+  if (const std::size_t plus = name.rfind("+zero"); zero == 0 && plus != std::string::npos && !files.status(name))
+    return invalid_argument(
+        fmt::format("layout '{}': '{}' is not known: expected +zero1, +zero2 or +zero3", name, name.substr(plus)));
   TENPLEX_ASSIGN_OR_RETURN(const std::string text,
                            builtin_or_file(files, "layout", builtin_layouts(), name, std::int64_t{kMaxLayoutBytes}));
   TENPLEX_ASSIGN_OR_RETURN(Layout layout, parse_layout(text, name));
@@ -80,7 +83,7 @@ Result<Layout> choose_layout(FileSystem& files, const CheckpointInfo& info, cons
   if (!choice.layout.empty()) return load_layout(files, choice.layout);
   if (names_only_axis(sizes, "fsdp")) return builtin_layout("fsdp");
   if (info.layout && !sizes.empty()) return parse_layout(info.layout->text, info.layout->name);
-  if (is_one_device(sizes)) return builtin_layout("replicated");
+  if (sizes.empty() || (is_one_device(sizes) && names_only_axis(sizes, "dp"))) return builtin_layout("replicated");
   return invalid_argument(fmt::format("sizes '{}' need a layout: give {} with a file or one of {}", choice.sizes,
                                       option, list_names(builtin_layouts())));
 }

@@ -18,6 +18,7 @@
 #include "tenplex/cli/source.h"
 #include "tenplex/cli/text_file.h"
 #include "tenplex/io/commit.h"
+#include "tenplex/io/path.h"
 #include "tenplex/plan/check.h"
 #include "tenplex/plan/explain.h"
 #include "tenplex/plan/explain_html.h"
@@ -142,6 +143,12 @@ Result<Endpoints> endpoints_of_checkpoint(const Context& context, const PlanComm
   return Endpoints{std::move(source), *std::move(target), options.source.path};
 }
 
+/// A model's layout that is a file lies where the model's file does.
+std::string beside(FileSystem& files, const std::string& model, const std::string& layout) {
+  const std::string path = fmt::format("{}/{}", parent_path(model), layout);
+  return !layout.empty() && !layout.starts_with('/') && files.status(path) ? path : layout;
+}
+
 /// The tensors of a model, cut by --from and --to; with the model's own layout unless others are given.
 Result<Endpoints> endpoints_of_model(const Context& context, const PlanCommandOptions& options) {
   TENPLEX_ASSIGN_OR_RETURN(const Model model, load_model(context.files, options.model));
@@ -149,7 +156,7 @@ Result<Endpoints> endpoints_of_model(const Context& context, const PlanCommandOp
   info.tensors = model.tensors();
   const auto tensors = std::make_shared<const std::vector<TensorInfo>>(info.tensors);
   LayoutChoice to = options.to;
-  if (to.layout.empty()) to.layout = model.rules().layout;
+  if (to.layout.empty()) to.layout = beside(context.files, options.model, model.rules().layout);
   TENPLEX_ASSIGN_OR_RETURN(to.numbers.given, parse_named_numbers(options.source.map.sizes, "sizes", "NAME=NUMBER"));
   LayoutChoice from{options.source.from.layout, options.source.from.sizes, to.numbers};
   if (from.layout.empty()) from.layout = to.layout;

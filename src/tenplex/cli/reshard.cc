@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -53,6 +54,7 @@ struct Outcome {
   int target_devices = 1;
   std::int64_t clipped_tensors = 0;  ///< whose padding in the source was left out
   DTypeCounts not_cast;              ///< floating-point and complex tensors that --dtype-policy leaves as they are
+  double open_seconds = 0;           ///< looking at the target, opening the source, taking the layout
   ReshardReport report;
 };
 
@@ -113,7 +115,7 @@ Result<std::shared_ptr<const CheckpointReader>> with_cast_config(std::shared_ptr
   if (not_cast.empty()) {
     auto changed = hf::with_config_dtype(source, *dtype);
     if (changed || changed.error().code() != ErrorCode::kCorrupt) return changed;
-    warn(changed.error().to_string());
+    warn(fmt::format("{}: {}", options.source.path, changed.error().to_string()));
   }
   warn(
       fmt::format("{}: 'config.json' goes on naming the element type that it names now; set it to what the model is to "
@@ -123,13 +125,14 @@ Result<std::shared_ptr<const CheckpointReader>> with_cast_config(std::shared_ptr
 }
 
 Result<Outcome> perform(const Context& context, const ReshardCommandOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
   const std::string target_path = without_trailing_slashes(options.target);
-  // Before anything is checked of it: what was not seen here is not replaced.
+  TENPLEX_TRY(check_target(context.files, options.source.path, target_path, options.overwrite));
+  // Before anything that is in it is read: what was not seen here is not replaced.
   TreeStamp replaced;
   if (options.overwrite) {
     TENPLEX_ASSIGN_OR_RETURN(replaced, look_at(context.files, target_path));
   }
-  TENPLEX_TRY(check_target(context.files, options.source.path, target_path, options.overwrite));
   TENPLEX_ASSIGN_OR_RETURN(std::shared_ptr<const CheckpointReader> source,
                            open_source(context, options.source, FromMeans::kError, options.to.layout));
   const std::shared_ptr<const CheckpointReader> opened = source;
@@ -169,14 +172,17 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
                   target.collection->device_count(),
                   info.clipped_tensors,
                   std::move(not_cast),
+                  std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                   {}};
   TENPLEX_ASSIGN_OR_RETURN(
       outcome.report, or_change_of(*source, move(context, options, *source, *format, target, std::move(replaced))));
   return outcome;
 }
 
-double seconds_of(const ReshardReport& report) {
-  return report.plan_seconds + report.move_seconds + report.finish_seconds + report.verify_seconds;
+double seconds_of(const Outcome& outcome) {
+  const ReshardReport& report = outcome.report;
+  return outcome.open_seconds + report.plan_seconds + report.move_seconds + report.finish_seconds +
+         report.verify_seconds;
 }
 
 std::string text_of(const Outcome& outcome, const ReshardCommandOptions& options) {
@@ -188,12 +194,12 @@ std::string text_of(const Outcome& outcome, const ReshardCommandOptions& options
       "tensors   {}   {}\n"
       "read      {}\n"
       "written   {} in {}\n"
-      "time      {:.2f} s: plan {:.2f}, copy {:.2f}, finish {:.2f}{}",
+      "time      {:.2f} s: open {:.2f}, plan {:.2f}, copy {:.2f}, finish {:.2f}{}",
       printable_name(options.source.path), outcome.source_format, counted(outcome.source_devices, "device"),
       printable_name(options.target), outcome.target_format, printable_name(outcome.layout.name),
       mesh_text(outcome.layout.mesh), report.tensors, format_bytes(report.bytes_needed),
       format_bytes(report.bytes_read), format_bytes(report.bytes_written), counted(report.files_written, "file"),
-      seconds_of(report), report.plan_seconds, report.move_seconds, report.finish_seconds,
+      seconds_of(outcome), outcome.open_seconds, report.plan_seconds, report.move_seconds, report.finish_seconds,
       report.verified ? fmt::format(", verify {:.2f}", report.verify_seconds) : "");
   text += fmt::format(
       "\nrate      {}/s\n",
@@ -236,11 +242,12 @@ Json json_of(const Outcome& outcome, const ReshardCommandOptions& options) {
           {"items_unchecked", report.items_unchecked},
           {"verified", report.verified},
           {"seconds",
-           {{"plan", report.plan_seconds},
+           {{"open", outcome.open_seconds},
+            {"plan", report.plan_seconds},
             {"move", report.move_seconds},
             {"finish", report.finish_seconds},
             {"verify", report.verify_seconds},
-            {"total", seconds_of(report)}}}};
+            {"total", seconds_of(outcome)}}}};
 }
 
 Result<int> run_reshard(const Context& context, const ReshardCommandOptions& options) {

@@ -85,7 +85,7 @@ void add_reading_options(CLI::App& command, SourceOptions& options) {
       ->type_name("PART,…")
       ->check(CLI::Validator(
           [](std::string& text) {
-            const auto selection = parse_selection(text);
+            const auto selection = parse_selection(text.empty() ? "," : text);
             return selection ? std::string() : selection.error().to_string();
           },
           ""));

@@ -52,6 +52,8 @@ bool is_safetensors_folder(const Format& format, const Collection& target) {
 }  // namespace
 
 Result<void> check_target(FileSystem& files, const std::string& source, const std::string& target, bool overwrite) {
+  if (source.empty() || target.empty())
+    return invalid_argument(fmt::format("the name of the {} is empty", source.empty() ? "source" : "target"));
   const auto real_source = real_path(source);
   const auto real_target = real_path(target);
   if (real_source == real_target) return invalid_argument(fmt::format("source and target are the same: '{}'", target));

@@ -12,7 +12,7 @@ Result<std::string> read_text_file(FileSystem& files, std::string_view what, con
                                    std::int64_t limit) {
   TENPLEX_ASSIGN_OR_RETURN(const auto source, files.open(path));
   if (source->size() > limit)
-    return out_of_range(fmt::format("{} '{}' has {}: expected at most {}", what, path, format_bytes(source->size()),
+    return out_of_range(fmt::format("{} '{}' has {} bytes: expected at most {} ({})", what, path, source->size(), limit,
                                     format_bytes(limit)));
   return read_string(*source, 0, source->size());
 }

@@ -76,7 +76,7 @@ std::string text_of(const VerifyReport& report) {
   return text + fmt::format("{}: {}, {} compared; objects {}\n", verdict, counted(report.tensors_compared, "tensor"),
                             counted(report.elements_compared, "element"),
                             report.objects_compared ? "compared"
-                            : report.no_objects     ? "not compared: there are none"
+                            : report.no_objects     ? "not compared, since there are none"
                                                     : "not compared: one side has none");
 }
 

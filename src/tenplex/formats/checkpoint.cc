@@ -25,7 +25,7 @@ std::string describe(FileSystem& files, const std::string& path) {
   const auto entries = files.list(path);
   if (!entries) {
     const auto source = files.open(path);
-    return source ? fmt::format("a file of {} bytes", (*source)->size()) : "something that cannot be opened";
+    return source ? fmt::format("a file of {} bytes", (*source)->size()) : source.error().message();
   }
   if (entries->empty()) return "an empty folder";
   std::string text = "a folder with";

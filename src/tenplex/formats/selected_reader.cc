@@ -59,6 +59,7 @@ std::vector<TensorId> renumber(const std::vector<bool>& kept) {
 
 Result<Selection> parse_selection(std::string_view text) {
   Selection selection;
+  if (text.ends_with(',')) text = ",";  // an empty word
   while (!text.empty()) {
     const std::size_t comma = std::min(text.find(','), text.size());
     const std::string_view word = text.substr(0, comma);

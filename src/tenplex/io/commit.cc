@@ -175,7 +175,7 @@ Result<void> AtomicTarget::replace_existing() {
       return swapped_back(written.stamp, std::move(synced).error());
   exists_ = false;
   // It is complete under its name; an old one that cannot be removed is a leftover for the next run.
-  static_cast<void>(files_.remove_all(partial_));
+  if (!files_.remove_all(partial_)) left_behind_ = partial_;
   return {};
 }
 

@@ -66,6 +66,9 @@ class AtomicTarget {
   /// cannot be swapped atomically; io. After an error the old target is untouched and the object removes the new one.
   Result<void> commit();
 
+  /// After commit(): where the old target is that was replaced and could not be removed; empty if nothing is left.
+  const std::string& left_behind() const { return left_behind_; }
+
  private:
   AtomicTarget(FileSystem& files, std::string path, const CommitOptions& options);
   Result<bool> try_claim();
@@ -81,6 +84,7 @@ class AtomicTarget {
   const CommitOptions options_;
   TreeStamp replaced_;  // with overwrite
   std::string partial_;
+  std::string left_behind_;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<ByteSink> single_file_;  // created when the name was claimed, handed out by create_file("")
   std::mutex mutex_;

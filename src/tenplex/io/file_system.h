@@ -90,8 +90,8 @@ class FileSystem {
   /// Swaps two existing names atomically. Errors: unsupported where the file system cannot, io.
   virtual Result<void> exchange(const std::string& a, const std::string& b) = 0;
 
-  /// Gives `path` the permission bits of `from`; a folder stays open to its owner. Nothing happens where `from` is a
-  /// link or where the file system keeps no permissions. Errors: not_found, io.
+  /// Gives `path` the permission bits of `from`, or of what that leads to if it is a link; a folder stays open to its
+  /// owner. Nothing happens where a link leads nowhere or the file system keeps no permissions. Errors: not_found, io.
   virtual Result<void> copy_permissions(const std::string& from, const std::string& path) = 0;
 
   /// Makes the folder's entries durable. Errors: io.

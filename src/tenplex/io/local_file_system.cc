@@ -185,7 +185,7 @@ class LocalFileSystem : public FileSystem {
     struct stat target{};
     if (::lstat(from.c_str(), &source) != 0) return errno_error(fmt::format("cannot read '{}'", from), errno);
     if (::lstat(path.c_str(), &target) != 0) return errno_error(fmt::format("cannot read '{}'", path), errno);
-    if (S_ISLNK(source.st_mode) || S_ISLNK(target.st_mode)) return {};
+    if (S_ISLNK(target.st_mode) || (S_ISLNK(source.st_mode) && ::stat(from.c_str(), &source) != 0)) return {};
     const mode_t wanted = permissions(source.st_mode, target.st_mode);
     if (wanted == (target.st_mode & kModeBits) || ::chmod(path.c_str(), wanted) == 0) return {};
     return errno_error(fmt::format("cannot give '{}' the permissions of '{}'", path, from), errno);

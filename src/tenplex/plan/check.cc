@@ -155,7 +155,7 @@ Result<void> check_likeness(const Plan& plan, std::size_t group, const PlanInput
 class PlanChecker {
  public:
   PlanChecker(const Plan& plan, const PlanInput& input)
-      : plan_(plan), input_(input), checker_(input), next_(plan.parts.size()) {
+      : plan_(plan), input_(input), checker_(input), next_(plan.parts.size()), sent_(plan.parts.size()) {
     count_.remote.resize(plan.parts.size());
   }
 
@@ -215,7 +215,7 @@ class PlanChecker {
     return check_likeness(plan_, group, input_, checker_, parts);
   }
 
-  Result<void> check_parts() const {
+  Result<void> check_parts() {
     std::vector<ObjectCopy> objects;
     for (std::size_t worker = 0; worker < plan_.parts.size(); ++worker) {
       const WorkerPart& part = plan_.parts[worker];
@@ -229,25 +229,44 @@ class PlanChecker {
     return check_objects(objects, input_);
   }
 
-  Result<void> check_senders(const WorkerPart& part) const {
-    std::vector<std::int64_t> sent(plan_.parts.size());
-    std::int64_t claimed = 0;
-    const bool central = input_.baseline == Baseline::kCentral;
-    const bool gathers = central && part.worker == input_.central;
+  Result<void> check_senders(const WorkerPart& part) {
+    count_sent(part);
+    auto checked = check_claims(part);
+    for (const std::size_t worker : senders_) sent_[worker] = 0;
+    senders_.clear();
+    return checked;
+  }
+
+  bool gathers(const WorkerPart& part) const {
+    return input_.baseline == Baseline::kCentral && part.worker == input_.central;
+  }
+
+  // Into sent_, which is 0 for all but senders_: a part has few of the workers.
+  void count_sent(const WorkerPart& part) {
+    if (gathers(part)) return;
     for (const PartGroup& group : part.groups) {
       const std::size_t tensors = plan_.groups[static_cast<std::size_t>(group.group)].tensors.size();
-      for (std::size_t index = 0; index < group.copies.size() && !gathers; ++index)
-        for (std::size_t tensor = 0; group.copies.route(index) == Route::kRemote && tensor < tensors; ++tensor)
-          sent[(central ? input_.central : group.copies.holder(index, tensor).worker).index()] +=
-              group.copies.bytes(index);
+      for (std::size_t index = 0; index < group.copies.size(); ++index) {
+        if (group.copies.route(index) != Route::kRemote) continue;
+        for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
+          const bool central = input_.baseline == Baseline::kCentral;
+          const std::size_t sender = (central ? input_.central : group.copies.holder(index, tensor).worker).index();
+          if (sent_[sender] == 0) senders_.push_back(sender);
+          sent_[sender] += group.copies.bytes(index);
+        }
+      }
     }
+  }
+
+  Result<void> check_claims(const WorkerPart& part) const {
+    std::int64_t claimed = 0;
     for (const auto& [sender, bytes] : part.bytes_from) {
       claimed += bytes;
-      if (sender.value() < 0 || sender.index() >= sent.size())
+      if (sender.value() < 0 || sender.index() >= sent_.size())
         return invalid_argument(fmt::format("plan: worker {} does not exist", sender.value()));
-      if (!gathers && sent[sender.index()] != bytes)
+      if (!gathers(part) && sent_[sender.index()] != bytes)
         return invalid_argument(fmt::format("plan: worker {} sends {} bytes to worker {}, but the plan says {}",
-                                            sender.value(), sent[sender.index()], part.worker.value(), bytes));
+                                            sender.value(), sent_[sender.index()], part.worker.value(), bytes));
     }
     if (claimed != part.bytes_in)
       return invalid_argument(fmt::format("plan: the senders of worker {} send {} bytes, but the plan says {}",
@@ -260,6 +279,8 @@ class PlanChecker {
   TensorChecker checker_;
   std::vector<std::size_t> next_;  // per worker: the first group not yet seen
   ByteCount count_;
+  std::vector<std::int64_t> sent_;    // per worker, to the part that is checked
+  std::vector<std::size_t> senders_;  // whose entry in sent_ is not 0
   std::vector<Copy> copies_;
   std::vector<const Copy*> pointers_;
 };

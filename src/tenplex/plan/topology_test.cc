@@ -49,32 +49,39 @@ TEST(Topology, HashesEveryField) {
 
 TEST(Topology, NamesTheLineThatIsWrong) {
   EXPECT_EQ(error_of("devices_per_worker: 8\nworker: 3\n"),
-            "roster.yaml:2: unknown key 'worker' in a topology; known keys: workers, devices_per_worker, bandwidth");
-  EXPECT_EQ(error_of("workers:\n  - name: a\n  - name: a\n"), "roster.yaml:3: worker 'a' occurs twice");
+            "topology 'roster.yaml' line 2: unknown key 'worker' in a topology; known keys: workers, "
+            "devices_per_worker, bandwidth");
+  EXPECT_EQ(error_of("workers:\n  - name: a\n  - name: a\n"), "topology 'roster.yaml' line 3: worker 'a' occurs twice");
   EXPECT_EQ(error_of("workers:\n  - name: a\n    devices: -1\n"),
-            "roster.yaml:3: 'devices' must be in 0..1048576, found -1");
+            "topology 'roster.yaml' line 3: 'devices' must be in 0..1048576, found -1");
   EXPECT_EQ(error_of("workers:\n  - name: a\n    in: fast\n"),
-            "roster.yaml:3: 'in' must be bytes per second such as 12.5GB, found 'fast'");
-  EXPECT_EQ(error_of("workers: 2000000\n"), "roster.yaml:1: 'workers' must be in 1..1048576, found 2000000");
+            "topology 'roster.yaml' line 3: 'in' must be bytes per second such as 12.5GB, found 'fast'");
+  EXPECT_EQ(error_of("workers: 2000000\n"),
+            "topology 'roster.yaml' line 1: 'workers' must be in 1..1048576, found 2000000");
   EXPECT_EQ(error_of("workers: 4096\ndevices_per_worker: 4096\n"),
-            "roster.yaml:1: expected at most 1048576 devices in all");
-  EXPECT_EQ(error_of("workers: []\n"), "roster.yaml:1: 'workers' must have at least one");
-  EXPECT_EQ(error_of("workers: 1\nworkers: 2\n"), "roster.yaml:2: key 'workers' occurs twice");
-  EXPECT_EQ(error_of("workers: four\n"), "roster.yaml:1: 'workers' must be a whole number, found 'four'");
-  EXPECT_EQ(error_of("bandwidth: 1GB\n"), "roster.yaml:1: expected key 'workers'");
-  EXPECT_EQ(error_of("workers:\n  - {name: a}\n  - b\n"), "roster.yaml:3: a worker must be a map of keys and values");
-  EXPECT_EQ(error_of("workers:\n  - {name: a}\n  - {name: [b]}\n"), "roster.yaml:3: 'name' must be a text");
+            "topology 'roster.yaml' line 1: expected at most 1048576 devices in all");
+  EXPECT_EQ(error_of("workers: []\n"), "topology 'roster.yaml' line 1: 'workers' must have at least one");
+  EXPECT_EQ(error_of("workers: 1\nworkers: 2\n"), "topology 'roster.yaml' line 2: key 'workers' occurs twice");
+  EXPECT_EQ(error_of("workers: four\n"),
+            "topology 'roster.yaml' line 1: 'workers' must be a whole number, found 'four'");
+  EXPECT_EQ(error_of("bandwidth: 1GB\n"), "topology 'roster.yaml' line 1: expected key 'workers'");
+  EXPECT_EQ(error_of("workers:\n  - {name: a}\n  - b\n"),
+            "topology 'roster.yaml' line 3: a worker must be a map of keys and values");
+  EXPECT_EQ(error_of("workers:\n  - {name: a}\n  - {name: [b]}\n"),
+            "topology 'roster.yaml' line 3: 'name' must be a text");
   EXPECT_NE(error_of("workers: [\n"), "");
-  EXPECT_EQ(error_of(""), "roster.yaml:1: the document is empty");
+  EXPECT_EQ(error_of(""), "topology 'roster.yaml' line 1: the document is empty");
 }
 
 TEST(Topology, RefusesYamlThatGrowsWhenItIsRead) {
-  EXPECT_EQ(error_of("workers:\n  - &a {name: a}\n"), "roster.yaml:2: anchors and aliases are not allowed");
+  EXPECT_EQ(error_of("workers:\n  - &a {name: a}\n"),
+            "topology 'roster.yaml' line 2: anchors and aliases are not allowed");
   EXPECT_EQ(error_of("workers: " + std::string(17, '[') + std::string(17, ']')),
-            "roster.yaml:1: nested deeper than 16 levels");
-  EXPECT_EQ(error_of("workers: 1\n---\nworkers: 2\n"), "roster.yaml:1: more than one YAML document");
+            "topology 'roster.yaml' line 1: nested deeper than 16 levels");
+  EXPECT_EQ(error_of("workers: 1\n---\nworkers: 2\n"),
+            "topology 'roster.yaml' line 1: there is more than one YAML document");
   const std::string spaces(std::size_t{16} << 20, ' ');
-  EXPECT_EQ(error_of("workers: 1" + spaces), "roster.yaml has 16777226 bytes, at most 16777216 are read");
+  EXPECT_EQ(error_of("workers: 1" + spaces), "topology 'roster.yaml' has 16777226 bytes, at most 16777216 are read");
 }
 
 TEST(Topology, ReadsManyWorkers) {

@@ -17,11 +17,11 @@ namespace {
 
 constexpr std::int64_t kMaxSlots = std::int64_t{1} << 20;
 /// No roster of at most kMaxSlots devices has more values than this in 16 MiB.
-constexpr YamlForm kForm{":", std::size_t{16} << 20, std::size_t{6} << 20};
+constexpr YamlForm kForm{std::size_t{16} << 20, std::size_t{6} << 20};
 
 class TopologyReader {
  public:
-  explicit TopologyReader(const std::string& file_name) : yaml_(file_name, kForm) {}
+  explicit TopologyReader(const std::string& file_name) : yaml_(fmt::format("topology '{}'", file_name), kForm) {}
 
   Result<Topology> read(std::string_view text) {
     constexpr std::array<std::string_view, 3> kKeys = {"workers", "devices_per_worker", "bandwidth"};

@@ -183,7 +183,8 @@ Result<void> GroupMapper::join_parts(Work* work) const {
       continue;
     }
     TENPLEX_ASSIGN_OR_RETURN(const std::int64_t blocks, value_of(side->blocks));
-    if (blocks > kMaxBlocks) return out_of_range(fmt::format("{} blocks, at most {}", blocks, kMaxBlocks));
+    if (blocks > kMaxBlocks)
+      return error(*work, fmt::format("{} blocks, at most {}{}", blocks, kMaxBlocks, sizes_text(rule)));
     auto made = PartJoin::joined(extents, blocks);
     if (!made)
       return error(*work, fmt::format("tensors {}: {}{}", names_text(*work), made.error().message(), sizes_text(rule)));

@@ -14,6 +14,8 @@
 #include <sstream>
 #include <unordered_set>
 
+#include "tenplex/base/utf8.h"
+
 namespace tenplex {
 namespace {
 
@@ -114,10 +116,28 @@ class TreeBuilder final : public YAML::EventHandler {
   std::optional<Problem> problem_;
 };
 
+int line_of(std::string_view text, std::size_t position) {
+  return static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(position), '\n')) + 1;
+}
+
+/// Its number, or 0.
+int first_indented_with_tab(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t first = std::min(text.find_first_not_of(' ', at), text.size());
+    if (first < text.size() && text[first] == '\t') return line_of(text, at);
+    at = std::min(text.find('\n', at), text.size() - 1) + 1;
+  }
+  return 0;
+}
+
 bool is_word(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   });
+}
+
+bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 bool parse_integer(std::string_view text, std::int64_t* value) {
@@ -134,21 +154,36 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 }
 
 Error YamlReader::error(int line, std::string_view message) const {
-  return invalid_argument(fmt::format("{}{}{}: {}", document_, form_.before_line, line, message));
+  return invalid_argument(fmt::format("{} line {}: {}", document_, line, message));
+}
+
+Result<void> YamlReader::check_characters(std::string_view text) const {
+  if (const std::size_t at = find_invalid_utf8(text); at != std::string_view::npos)
+    return error(line_of(text, at), "it is not UTF-8 text");
+  const auto found = std::find_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;
+  });
+  if (found == text.end()) return {};
+  return error(line_of(text, static_cast<std::size_t>(found - text.begin())),
+               fmt::format("it has a control character (0x{:02x})", static_cast<unsigned char>(*found)));
 }
 
 Result<YamlNode> YamlReader::parse(std::string_view text) const {
   if (text.size() > form_.max_bytes)
     return out_of_range(fmt::format("{} has {} bytes, at most {} are read", document_, text.size(), form_.max_bytes));
+  TENPLEX_TRY(check_characters(text));
   TreeBuilder builder(form_.max_values);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return error(1, "the document is empty");
     TreeBuilder rest(form_.max_values);
-    if (!builder.problem() && parser.HandleNextDocument(rest)) return error(1, "more than one YAML document");
+    if (!builder.problem() && parser.HandleNextDocument(rest)) return error(1, "there is more than one YAML document");
   } catch (const YAML::Exception& exception) {
-    if (!builder.problem()) return error(exception.mark.line + 1, exception.msg);
+    if (builder.problem()) return error(builder.problem()->line, builder.problem()->message);
+    const int tab = first_indented_with_tab(text);
+    if (tab != 0) return error(tab, "it is indented with a tab, which YAML does not allow: use spaces");
+    return error(exception.mark.line + 1, exception.msg);
   } catch (const std::exception& exception) {
     return error(1, exception.what());
   }
@@ -187,8 +222,11 @@ Result<std::string> YamlReader::word(const YamlNode& node, std::string_view what
 Result<std::int64_t> YamlReader::integer(const YamlNode& node, std::string_view what, std::int64_t low,
                                          std::int64_t high) const {
   std::int64_t value = 0;
-  if (node.kind != YamlNode::Kind::kScalar || !parse_integer(node.text, &value))
-    return error(node, fmt::format("{} must be a whole number, found '{}'", what, node.text));
+  if (node.kind != YamlNode::Kind::kScalar || !parse_integer(node.text, &value)) {
+    const bool too_large = node.kind == YamlNode::Kind::kScalar && is_digits(node.text);
+    return error(node, fmt::format("{} must be {}, found '{}'", what,
+                                   too_large ? fmt::format("in {}..{}", low, high) : "a whole number", node.text));
+  }
   if (value < low || value > high)
     return error(node, fmt::format("{} must be in {}..{}, found {}", what, low, high, value));
   return value;
@@ -202,7 +240,7 @@ Result<bool> YamlReader::boolean(const YamlNode& node, std::string_view what) co
 
 bool YamlReader::is_integer(const YamlNode& node) {
   std::int64_t value = 0;
-  return node.kind == YamlNode::Kind::kScalar && parse_integer(node.text, &value);
+  return node.kind == YamlNode::Kind::kScalar && (is_digits(node.text) || parse_integer(node.text, &value));
 }
 
 }  // namespace tenplex

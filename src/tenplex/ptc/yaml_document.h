@@ -40,9 +40,8 @@ struct YamlNode::Entry {
   YamlNode value;
 };
 
-/// What a kind of document may have, and how messages give a line of it. The defaults are those of a layout.
+/// What a kind of document may have. The defaults are those of a layout.
 struct YamlForm {
-  std::string_view before_line = " line ";       ///< between the document's name and the line
   std::size_t max_bytes = std::size_t{1} << 20;  ///< of text
   std::size_t max_values = 200'000;              ///< scalars (keys too), sequences and maps
 };
@@ -76,6 +75,7 @@ class YamlReader {
   static bool is_integer(const YamlNode& node);
 
  private:
+  Result<void> check_characters(std::string_view text) const;
   std::string document_;
   YamlForm form_;
 };

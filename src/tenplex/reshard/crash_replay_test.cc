@@ -167,7 +167,9 @@ class CrashReplay : public ::testing::TestWithParam<std::tuple<std::size_t, bool
   std::string state_of(MemoryFileSystem& files, const std::string& path) {
     const auto status = files.status(path);
     if (!status) return "nothing";
-    const auto found = open_checkpoint(files, path, {.objects_folder = kObjects});
+    ReadOptions reading;
+    reading.objects_folder = kObjects;
+    const auto found = open_checkpoint(files, path, reading);
     if (!found) return "damaged: " + found.error().to_string();
     if (holds(**found, *new_)) return "new";
     return holds(**found, *old_) ? "old" : "opens, and holds something else";

@@ -221,6 +221,9 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
   TENPLEX_TRY(source.check_unchanged());
   TENPLEX_TRY(progress.check());
   TENPLEX_TRY(commit->commit());
+  if (!commit->left_behind().empty())
+    report.problems.push_back(
+        fmt::format("the old target could not be removed and is now '{}': remove it yourself", commit->left_behind()));
   objects.keep();
   report.finish_seconds += clock.lap();
   return report;

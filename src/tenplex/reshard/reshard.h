@@ -52,7 +52,7 @@ struct ReshardReport {
   std::int64_t items_checked = 0;      ///< stored items of the source whose CRC was found right
   std::int64_t items_unchecked = 0;    ///< stored items with a CRC that were not read in full
   bool verified = false;
-  std::vector<std::string> problems;  ///< TargetNotes::problems
+  std::vector<std::string> problems;  ///< TargetNotes::problems, and an old target that could not be removed
   double plan_seconds = 0;            ///< laying out the files and finding overlaps
   double move_seconds = 0;            ///< reading and writing tensor data
   double finish_seconds = 0;          ///< headers, fsync, commit

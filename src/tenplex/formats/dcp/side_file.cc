@@ -105,16 +105,6 @@ Result<void> read_member(JsonReader& json, std::string_view key, SideFile* side)
 }  // namespace
 
 Result<std::string> encode_side_file(const SideFile& side) {
-  for (const std::string& text : {side.layout.name, side.layout.text}) {
-    if (find_invalid_utf8(text) != std::string_view::npos) return unsupported("the layout's text is not UTF-8");
-  }
-  std::vector<std::string_view> names(side.repeated.begin(), side.repeated.end());
-  for (const InnerView& inner : side.inner_views) names.push_back(inner.name);
-  for (const auto& [name, stored] : side.side.aliases) names.insert(names.end(), {name, stored});
-  for (const std::string_view name : names) {
-    if (find_invalid_utf8(name) != std::string_view::npos)
-      return unsupported(fmt::format("name '{}' is not UTF-8", name));
-  }
   std::string body;
   JsonWriter json(&body);
   json.begin_object();
@@ -141,6 +131,7 @@ Result<std::string> encode_side_file(const SideFile& side) {
   }
   append_side_members(json, side.side);
   json.end_object();
+  TENPLEX_TRY(json.check());
   return write_envelope(kFormat, kVersion, body);
 }
 

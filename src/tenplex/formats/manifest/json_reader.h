@@ -103,7 +103,4 @@ class JsonReader {
   std::deque<std::string> unescaped_;  // texts of strings that held escapes
 };
 
-/// Position of the first byte that is not well-formed UTF-8 (no surrogates, no overlong forms), or npos.
-std::size_t find_invalid_utf8(std::string_view text);
-
 }  // namespace tenplex

@@ -6,6 +6,9 @@
 
 #include <iterator>
 
+#include "tenplex/base/printable.h"
+#include "tenplex/base/utf8.h"
+
 namespace tenplex {
 
 void append_json_string(std::string* out, std::string_view text) {
@@ -47,14 +50,24 @@ void JsonWriter::end(char bracket) {
 
 void JsonWriter::key(std::string_view name) {
   separate();
-  append_json_string(out_, name);
+  append_text(name);
   out_->push_back(':');
   first_ = true;
 }
 
 void JsonWriter::value(std::string_view text) {
   separate();
+  append_text(text);
+}
+
+void JsonWriter::append_text(std::string_view text) {
+  if (!not_utf8_ && find_invalid_utf8(text) != std::string_view::npos) not_utf8_ = text;
   append_json_string(out_, text);
+}
+
+Result<void> JsonWriter::check() const {
+  if (!not_utf8_) return {};
+  return unsupported(fmt::format("'{}' is not UTF-8, and cannot be written as JSON", printable(*not_utf8_)));
 }
 
 void JsonWriter::value(std::int64_t number) {

@@ -10,9 +10,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "tenplex/base/result.h"
 #include "tenplex/ptc/dims.h"
 
 namespace tenplex {
@@ -29,7 +31,10 @@ class JsonWriter {
   void end_array() { end(']'); }
   void key(std::string_view name);
 
-  /// Requires: `text` is valid UTF-8.
+  /// Errors: unsupported naming the first text that is not UTF-8: what was written is no JSON.
+  Result<void> check() const;
+
+  /// What is no valid UTF-8 is written as it is; check() then gives an error.
   void value(std::string_view text);
   void value(const char* text) { value(std::string_view(text)); }
   void value(std::int64_t number);
@@ -58,8 +63,10 @@ class JsonWriter {
   void begin(char bracket);
   void end(char bracket);
   void separate();
+  void append_text(std::string_view text);
 
   std::string* out_;
+  std::optional<std::string> not_utf8_;
   bool first_ = true;
 };
 

@@ -56,13 +56,13 @@ class ManifestWriter {
   ManifestWriter(const ManifestWriter&) = delete;
   ManifestWriter& operator=(const ManifestWriter&) = delete;
 
-  /// The shards that follow are this tensor's. Requires: its name is valid UTF-8.
+  /// The shards that follow are this tensor's.
   void begin_tensor(const TensorInfo& tensor);
   void add_shard(const SubTensor& shard, std::span<const DeviceId> devices, std::string_view key);
   void end_tensor();
 
-  /// The whole text.
-  std::string finish() &&;
+  /// The whole text. Errors: unsupported for a name or text that is not UTF-8.
+  Result<std::string> finish() &&;
 
  private:
   void piece(const Piece& piece);

@@ -72,7 +72,7 @@ TEST(Manifest, WritesTheDocumentedExample) {
   writer.add_shard(sub_tensor_of_box({{0, 0}, {3, 2}}), std::vector<DeviceId>{DeviceId(0)}, "w");
   writer.add_shard({{4}, {{{{3, 0}, {1, 2}}, 0, {2, 1}}}}, std::vector<DeviceId>{DeviceId(1)}, "w");
   writer.end_tensor();
-  EXPECT_EQ(std::move(writer).finish(), std::string(kExample) + "\n");
+  EXPECT_EQ(std::move(writer).finish().value(), std::string(kExample) + "\n");
 }
 
 TEST(Manifest, RefusesANewerVersionAndChangedBodies) {

@@ -66,9 +66,10 @@ void ManifestWriter::end_tensor() {
   json_.end_object();
 }
 
-std::string ManifestWriter::finish() && {
+Result<std::string> ManifestWriter::finish() && {
   json_.end_array();
   json_.end_object();
+  TENPLEX_TRY(json_.check());
   return write_envelope(kManifestFormat, kManifestVersion, body_);
 }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "tenplex/base/utf8.h"
 #include "tenplex/formats/manifest/base64.h"
 #include "tenplex/formats/manifest/json_writer.h"
 #include "tenplex/formats/manifest/shared_parts.h"

@@ -11,6 +11,7 @@
 #include "tenplex/base/counted.h"
 #include "tenplex/formats/megatron_legacy/legacy_format.h"
 #include "tenplex/formats/megatron_legacy/legacy_optimizers.h"
+#include "tenplex/formats/megatron_legacy/legacy_sizes.h"
 #include "tenplex/formats/megatron_legacy/rank_folders.h"
 #include "tenplex/formats/megatron_legacy/rank_tree.h"
 #include "tenplex/formats/megatron_legacy/tensor_parts.h"
@@ -42,7 +43,7 @@ class LegacyReader {
     TENPLEX_TRY(add_optimizers());
     TENPLEX_TRY(merge_tied());
     TENPLEX_ASSIGN_OR_RETURN(const Layout layout, builtin_layout("megatron-gpt"));
-    auto numbers = join_tensors(layout, layout_sizes(), folders_, tensors_, &joiner_);
+    auto numbers = join_tensors(layout, layout_sizes(stored(ranks_[0])), folders_, tensors_, &joiner_);
     if (!numbers) return std::move(numbers).error();
     return finish(*numbers);
   }
@@ -226,13 +227,6 @@ class LegacyReader {
       if (!same) return false;
     }
     return true;
-  }
-
-  // Rows of the vocabulary are read as they are, padding or not; stages are asked for one at a time.
-  NamedSizes layout_sizes() const {
-    const auto interleave = argument(stored(ranks_[0]), "moe_mlp_glu_interleave_size");
-    return {{"vocab", 0}, {"divisor", 1}, {"virtual", 1},
-            {"first", 0}, {"last", 0},    {"glu_interleave", interleave.value_or(0)}};
   }
 
   // ── Tree ──

@@ -13,6 +13,7 @@
 #include "tenplex/formats/megatron/source_form.h"
 #include "tenplex/formats/megatron_legacy/legacy_format.h"
 #include "tenplex/formats/megatron_legacy/rank_tree.h"
+#include "tenplex/formats/megatron_legacy/target_cut.h"
 #include "tenplex/formats/state/lookup.h"
 #include "tenplex/formats/target_notes.h"
 #include "tenplex/formats/torch/torch_object.h"
@@ -146,6 +147,7 @@ Result<OutputPlan> LegacyWriter::prepare(const WriteRequest& request) {
   model_.target = request.target;
   TENPLEX_ASSIGN_OR_RETURN(model_.grid, make_target_grid(request.layout, request.target->device_count()));
   TENPLEX_ASSIGN_OR_RETURN(model_.state, sort_state(*request.source, *request.target));
+  TENPLEX_TRY(check_cut(model_));
   TENPLEX_TRY(check_all_held());
   TENPLEX_ASSIGN_OR_RETURN(model_.stages, number_stages(model_.state, model_.grid, *request.target));
   name_iteration();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tenplex/formats/megatron_legacy/legacy_sizes.h"
 #include "tenplex/ptc/rule_collection.h"
 #include "tenplex/ptc/rule_matcher.h"
 
@@ -31,8 +32,8 @@ class PartJoiner {
 
   Result<std::vector<CheckpointJoiner::Number>> run() {
     TENPLEX_ASSIGN_OR_RETURN(std::vector<TensorInfo> whole, whole_tensors());
-    const MeshSizes mesh = {{"tp", folders_.tensor_size}, {"dp", folders_.expert_size}, {"ep", folders_.expert_size}};
-    TENPLEX_ASSIGN_OR_RETURN(collection_, RuleCollection::make(layout_, mesh, std::move(whole), {}, sizes_));
+    TENPLEX_ASSIGN_OR_RETURN(collection_,
+                             RuleCollection::make(layout_, mesh_of_stage(folders_), std::move(whole), {}, sizes_));
     std::vector<CheckpointJoiner::Number> numbers;
     for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
       const TensorInfo& info = collection_->tensors()[tensor];

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "tenplex/base/checked.h"
+#include "tenplex/base/utf8.h"
 #include "tenplex/formats/manifest/json_values.h"
 
 namespace tenplex::safetensors {

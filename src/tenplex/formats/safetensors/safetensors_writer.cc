@@ -196,7 +196,7 @@ Result<void> SafetensorsWriter::add_manifest(std::vector<std::int64_t> file_size
     }
     writer.end_tensor();
   }
-  manifest_ = std::move(writer).finish();
+  TENPLEX_ASSIGN_OR_RETURN(manifest_, std::move(writer).finish());
   plan->manifest = OutputFile{std::string(kManifestName), {Segment{}}};
   plan->manifest->segments[0].size_bytes = std::int64_t(manifest_.size());
   add_objects(std::move(state), false, plan);
