@@ -9,7 +9,7 @@
 // decoder: src/tenplex/formats/deepspeed/flat_places.cc
 // decoder: src/tenplex/formats/deepspeed/model_tree.cc
 // decoder: src/tenplex/formats/deepspeed/zero_reader.cc
-// decoder: src/tenplex/formats/deepspeed/name_pattern.cc
+// decoder: src/tenplex/formats/deepspeed/regex_pattern.cc
 // decoder: src/tenplex/formats/deepspeed/join_rules.cc
 // decoder: src/tenplex/formats/deepspeed/join_rules_reader.cc
 // decoder: src/tenplex/formats/deepspeed/cut_notes.cc

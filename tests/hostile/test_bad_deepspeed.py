@@ -97,7 +97,7 @@ ZERO = {
     "groups of experts": (of_optimizer("ds_zero_partition_groups", [{}]), [RANK1, "ds_zero_partition_groups"]),
     "a tensor parallel rank": (
         lambda made: made.__setitem__("mp_rank_01_model_states.pt", {}),
-        ["tensor parallel rank 1", "missing"],
+        ["model parallel rank 1", "missing"],
     ),
     "a pipeline's layer": (
         lambda made: made.__setitem__("layer_00-model_00-model_states.pt", {}),

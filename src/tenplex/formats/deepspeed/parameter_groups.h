@@ -46,6 +46,11 @@ class ParameterGroups {
   /// order, naming the rank.
   static Result<ParameterGroups> join(const std::vector<ParameterGroups>& ranks, JoinRules* rules);
 
+  /// The groups of all stages of a pipeline as one: in every group the parameters of the first stage, of the second, …;
+  /// one of a tied module is there once. Errors: corrupt, naming the parameter, for another number of groups and for
+  /// what is on several stages and may not be, or is not the same there.
+  static Result<ParameterGroups> stack(const std::vector<ParameterGroups>& stages);
+
   /// The groups of an expert parallel rank become those of all: in a group of experts the parameters of rank 0, of rank
   /// 1, … under their names in the whole model. `experts_of` is how many a layer has, by ExpertName::layer.
   /// Errors: corrupt, naming the parameter, where the layer's experts are not a multiple of the rank's.
@@ -60,6 +65,7 @@ class ParameterGroups {
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   Parameter* find(std::string_view name);
+  const Parameter* find(std::string_view name) const;
 
  private:
   std::vector<Parameter> parameters_;
