@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "tenplex/formats/deepspeed/layer_names.h"
 #include "tenplex/formats/state/lookup.h"
@@ -105,7 +106,7 @@ Result<std::string> LayerTensors::prefix_of(const LayerParts& layer) const {
   return own;
 }
 
-Result<void> LayerTensors::add_tensor(const LayerParts& layer, const std::string& name, std::string_view key,
+Result<void> LayerTensors::add_tensor(const LayerParts& layer, const std::string& name, std::size_t item,
                                       NodeId copied) {
   if (is_own_name(name)) return unsupported(fmt::format("a parameter is called '{}'", name));
   const Parameter* parameter = parts_.groups().find(name);
@@ -115,7 +116,7 @@ Result<void> LayerTensors::add_tensor(const LayerParts& layer, const std::string
   stored.reserve(layer.parts.size());
   for (const CheckpointJoiner::Part part : layer.parts) {
     const StateGraph& file = graph(part);
-    stored.push_back(file.view(find_item(file, file.root, key)).tensor);
+    stored.push_back(file.view((*mapping_items(file, file.root))[item]).tensor);
     local.push_back(joiner_.stored(part).tensors[stored.back().index()].shape);
     if (parameter != nullptr && parameter->parts[local.size() - 1].shape != local.back())
       return corrupt(fmt::format("'{}': parameter '{}' has shape {}, and {} in 'param_shapes'", joiner_.name(part),
@@ -149,9 +150,10 @@ Result<void> LayerTensors::add_layer(const LayerParts& layer, const std::string&
   const std::vector<NodeId> items = items_of(file, file.root);
   std::vector<NodeId> fresh;
   fresh.reserve(items.size());
+  std::set<std::string> added;
   for (std::size_t at = 0; at + 1 < items.size(); at += 2) {
     const std::string name = fmt::format("{}{}", prefix, text_of(file, items[at]).value_or(""));
-    if (is_tensor(file, items[at + 1]) && !numbers_.contains(name))
+    if (is_tensor(file, items[at + 1]) && !numbers_.contains(name) && added.insert(name).second)
       fresh.insert(fresh.end(), {items[at], items[at + 1]});
   }
   // On one tensor parallel rank a tensor is as it is stored, and shares what it shares there.
@@ -160,15 +162,19 @@ Result<void> LayerTensors::add_layer(const LayerParts& layer, const std::string&
     const NodeId dict = file.add_dict(std::move(fresh));
     copied = joiner_.copy_state(part, file, dict, device(layer, 0));
   }
+  std::size_t next = 1;  // value in the copied dict
   for (std::size_t at = 0; at + 1 < items.size(); at += 2) {
-    const std::string key(text_of(file, items[at]).value_or(""));
-    const std::string name = fmt::format("{}{}", prefix, key);
-    if (is_tensor(file, items[at + 1])) {
-      const NodeId node = find_item(joiner_.state(), copied, key);
-      TENPLEX_TRY(add_tensor(layer, name, key, node));
-    } else {
+    const std::string name = fmt::format("{}{}", prefix, text_of(file, items[at]).value_or(""));
+    if (!is_tensor(file, items[at + 1])) {
       objects_.emplace_back(name, joiner_.copy_state(part, file, items[at + 1], device(layer, 0)));
+      continue;
     }
+    NodeId node = kNoNode;
+    if (copied != kNoNode && !numbers_.contains(name)) {
+      node = joiner_.state()[copied].children[next];
+      next += 2;
+    }
+    TENPLEX_TRY(add_tensor(layer, name, at + 1, node));
   }
   return {};
 }

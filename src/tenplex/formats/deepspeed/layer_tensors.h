@@ -49,7 +49,8 @@ class LayerTensors {
   Result<std::string> prefix_of(const LayerParts& layer) const;
   bool is_of_module(const LayerParts& layer, std::string_view key, const std::vector<std::string>& names) const;
   Result<void> add_layer(const LayerParts& layer, const std::string& prefix);
-  Result<void> add_tensor(const LayerParts& layer, const std::string& name, std::string_view key, NodeId copied);
+  /// `item` is the place of the value in the files' dicts; `copied` a node of the joiner's state, or kNoNode.
+  Result<void> add_tensor(const LayerParts& layer, const std::string& name, std::size_t item, NodeId copied);
   Result<void> check_complete() const;
   const StateGraph& graph(CheckpointJoiner::Part part) const { return joiner_.stored(part).state; }
   std::string quoted(const LayerParts& layer) const;

@@ -19,8 +19,7 @@ Result<std::unique_ptr<ModelTree>> ModelTree::make(Files files, CheckpointJoiner
     expected.layer_ranks = files.layers[0].parts.size();
     expected.layer_file = joiner->name(files.layers[0].parts[0]);
   }
-  TENPLEX_ASSIGN_OR_RETURN(tree->files_,
-                           ModelFiles::make(std::move(files.models), expected, joiner, &tree->of_ranks_));
+  TENPLEX_ASSIGN_OR_RETURN(tree->files_, ModelFiles::make(std::move(files.models), expected, joiner, &tree->of_ranks_));
   tree->has_experts_ = !files.experts.empty();
   TENPLEX_ASSIGN_OR_RETURN(tree->experts_, ExpertTensors::read(std::move(files.experts), *tree->files_, *joiner));
   TENPLEX_ASSIGN_OR_RETURN(tree->parts_, ModelParts::read(&*tree->files_, tree->experts_->experts_of()));
