@@ -46,7 +46,8 @@ class UniversalReader {
     TENPLEX_ASSIGN_OR_RETURN(const std::unique_ptr<ModelTree> made, ModelTree::make(std::move(files), &joiner_));
     ModelTree& tree = *made;
     tree_ = &tree;
-    if (!is_dict(tree.model_file().state, tree.item("param_shapes")) && tree.groups().parameters().empty())
+    const NodeId shapes = tree.item("param_shapes");
+    if (shapes == kNoNode || is_none(tree.model_file().state, shapes))
       return corrupt("the model's file has no 'param_shapes', without which groups of parameters are not known");
     TENPLEX_TRY(read_parameters());
     TENPLEX_TRY(read_optimizer_state());
