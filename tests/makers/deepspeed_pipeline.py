@@ -150,8 +150,7 @@ def save_whole(engine: Any, path: str, loss: float = 0) -> None:
     for part in parts:
         for name, tensor in part.items():
             assert torch.equal(state.setdefault(name, tensor), tensor), name
-    if dist.get_rank() == 0:
-        torch.save({**state, "loss": torch.tensor(loss)}, path)
+    deepspeed.save_state({**state, "loss": torch.tensor(loss)}, path)
 
 
 def save(zero: int, stages: int, folder: str) -> None:

@@ -125,12 +125,6 @@ def whole_state(engine: Any, stages: int, tensor_ranks: int) -> dict[str, torch.
     return state
 
 
-def save_whole(engine: Any, mesh: tuple[int, int], path: str) -> None:
-    state = whole_state(engine, *mesh)
-    if dist.get_rank() == 0:
-        torch.save(state, path)
-
-
 def save(stages: int, tensor_ranks: int, folder: str) -> None:
     """On every rank: as makers.deepspeed.save()."""
     engine = make_engine(stages, tensor_ranks, 7)
@@ -138,9 +132,9 @@ def save(stages: int, tensor_ranks: int, folder: str) -> None:
         engine.train_batch(batches())
     client = {"iteration": 2, "universal_checkpoint_info": INFO}
     engine.save_checkpoint(f"{folder}/checkpoint", tag=TAG, client_state=client)
-    save_whole(engine, (stages, tensor_ranks), f"{folder}/before.pt")
+    deepspeed.save_state(whole_state(engine, stages, tensor_ranks), f"{folder}/before.pt")
     engine.train_batch(batches())
-    save_whole(engine, (stages, tensor_ranks), f"{folder}/after.pt")
+    deepspeed.save_state(whole_state(engine, stages, tensor_ranks), f"{folder}/after.pt")
 
 
 def resume(stages: int, tensor_ranks: int, checkpoint: str, result: str) -> None:
@@ -148,9 +142,9 @@ def resume(stages: int, tensor_ranks: int, checkpoint: str, result: str) -> None
     engine = make_engine(stages, tensor_ranks, 8, universal=True)
     path, _ = engine.load_checkpoint(checkpoint)
     assert path is not None, checkpoint
-    save_whole(engine, (stages, tensor_ranks), f"{result}/loaded.pt")
+    deepspeed.save_state(whole_state(engine, stages, tensor_ranks), f"{result}/loaded.pt")
     engine.train_batch(batches())
-    save_whole(engine, (stages, tensor_ranks), f"{result}/after.pt")
+    deepspeed.save_state(whole_state(engine, stages, tensor_ranks), f"{result}/after.pt")
 
 
 def launch(function: str, ranks: int, arguments: dict[str, Any], timeout_seconds: float = 240) -> None:
