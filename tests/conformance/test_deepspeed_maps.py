@@ -119,9 +119,7 @@ def test_from_tensors_alone_with_the_number_of_steps_given(
     check_resumed(run, tmp_path, 1)
 
 
-def test_from_torch_with_a_step_for_every_parameter(
-    run: Path, tmp_path: Path, wrote_by: Callable[[str], None]
-) -> None:
+def test_from_torch_with_a_step_for_every_parameter(run: Path, tmp_path: Path, wrote_by: Callable[[str], None]) -> None:
     """And without masters: those are the parameters."""
     wrote_by("torch")
     state = {name: tensor for name, tensor in expected(run).items() if ".fp32_param." not in name}
