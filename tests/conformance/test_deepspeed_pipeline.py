@@ -55,7 +55,7 @@ def test_every_element_is_read(
     run = deepspeed_pipeline_runs(1, stages, ranks)
     state = as_torch_file(run / "checkpoint", tmp_path)
     common = state.pop("common")
-    before = read(run / "before.pt")
+    before = read(run / "before.pt")  # of `offset`, which is no tied one, the first stage's
     assert_same_tensors(expected_tensors(before), state)
     files = run / "checkpoint" / maker.TAG
     stored = [read(file) for file in sorted(files.glob("mp_rank_*_model_states.pt"))]
@@ -168,6 +168,6 @@ def test_deepspeed_loads_the_universal_checkpoint_and_trains_on(
     expected, found = read(run / "after.pt"), read(tmp_path / "after.pt")
     torch.testing.assert_close(found["loss"], expected["loss"], rtol=1e-6, atol=0)
     for name, tensor in expected.items():
-        if zero == 3 and ("bias" in name or name.startswith("4.")):
+        if zero == 3 and ("bias" in name or "offset" in name or name.startswith("4.")):
             continue  # stage 3 gives all groups the weight decay of the first
         torch.testing.assert_close(found[name], tensor, rtol=2e-5, atol=2e-6, msg=name)

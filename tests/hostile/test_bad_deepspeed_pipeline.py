@@ -45,6 +45,10 @@ def doubled(made: Files) -> None:
         made[name.replace("-model_states", "-model_01-model_states")] = made.pop(name)
 
 
+def listed(*patterns: Any) -> Change:
+    return of_models(universal_checkpoint_info={"pipeline_replicated_parameter_patterns": list(patterns)})
+
+
 def twice(made: Files) -> None:
     """A layer on both stages."""
     made[MODEL1]["param_shapes"][1]["1.b"] = torch.Size([5])
@@ -119,6 +123,8 @@ CASES: dict[str, tuple[Change, list[str]]] = {
         lambda made: made[MODEL1]["param_shapes"][0].update({TIED: torch.Size([4, 3])}),
         [TIED, "[3, 4]", "[4, 3]"],
     ),
+    "a pattern that is no text": (listed(3), [MODEL, "'pipeline_replicated_parameter_patterns'", "text"]),
+    "a pattern that is not known": (listed("(?=w)"), [MODEL, "'pipeline_replicated_parameter_patterns'"]),
     "two tied modules that are alike": (
         lambda made: made[MODEL1]["buffer_names"].append("tied_modules.f.w"),
         [LAYER0, "'e'", "'f'"],
@@ -170,6 +176,23 @@ def test_undamaged_folder_is_read(tmp_path: Path) -> None:
     assert_same_tensors(pipeline.expected(), state)
     assert common["model_states"]["buffer_names"] == ["2.seen"]
     assert "ranks" not in common
+
+
+def test_first_stage_counts_where_the_program_says_so(tmp_path: Path) -> None:
+    """In a tied module there may be parameters that are not tied."""
+    made = pipeline.zero_files()
+    listed("nothing", "tied_modules")(made)
+    inner(made)["single_partition_of_fp32_groups"][0].add_(1)
+    inner(made)["base_optimizer_state"]["state"][0]["exp_avg"].add_(1)
+    made["layer_03-model_states.pt"] = {"w": torch.zeros(3, 4)}
+    source = files.write(made, tmp_path / "c")
+    tenplex("reshard", source, tmp_path / "out.pt", "--format", "torch")
+    state = torch.load(tmp_path / "out.pt", weights_only=False)
+    expected = pipeline.expected()
+    assert_same_tensors(
+        {name: tensor for name, tensor in expected.items() if TIED in name},
+        {name: tensor for name, tensor in state.items() if TIED in name},
+    )
 
 
 def test_layers_without_known_names_are_read(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ class SlotPlacer {
 
   Result<void> add_runs(const Parameter& parameter, std::size_t rank, std::int64_t at, std::int64_t from,
                         std::int64_t elements) {
-    if (elements == 0) return {};
+    if (elements == 0 || parameter.is_spare) return {};
     const FlatGroup& group = group_of(*ranks_[rank]);
     const auto& slots = slots_of(parameter);
     for (std::size_t slot = 0; slot < slots.size(); ++slot) {

@@ -138,7 +138,7 @@ Result<void> LayerTensors::add_tensor(const LayerParts& layer, const std::string
                                quoted(layer), name, to_string(joined.shape), to_string(joiner_.shape(number))));
   }
   numbers_.emplace(name, number);
-  if (first && copied != kNoNode) return {};
+  if (first ? copied != kNoNode : parts_.is_of_first_stage(name)) return {};
   for (std::size_t rank = 0; rank < layer.parts.size(); ++rank)
     TENPLEX_TRY(joiner_.add_part(number, device(layer, rank), layer.parts[rank], stored[rank], joined.parts[rank]));
   return {};

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tenplex/formats/state/lookup.h"
 
 namespace tenplex::deepspeed {
@@ -12,6 +14,7 @@ Result<ModelParts> ModelParts::read(const ModelFiles* files, const std::map<std:
   ModelParts parts(files);
   parts.read_buffers();
   TENPLEX_TRY(parts.read_rules());
+  TENPLEX_TRY(parts.read_replicated());
   TENPLEX_TRY(parts.read_groups(experts_of));
   return parts;
 }
@@ -40,6 +43,35 @@ Result<void> ModelParts::read_rules() {
   return {};
 }
 
+Result<void> ModelParts::read_replicated() {
+  if (!files_->is_pipeline()) return {};
+  constexpr std::string_view kList = "pipeline_replicated_parameter_patterns";
+  const StateGraph& file = files_->first().state;
+  const auto items = list_items(file, find_item(file, files_->item("universal_checkpoint_info"), kList));
+  for (std::size_t at = 0; items && at < items->size(); ++at) {
+    const auto text = text_of(file, (*items)[at]);
+    if (!text) return corrupt(fmt::format("{}: '{}' has an entry that is no text", files_->quoted(0, 0), kList));
+    auto pattern = RegexPattern::parse(*text).with_context(fmt::format("'{}'", kList));
+    if (!pattern) return std::move(pattern).error().with_context(files_->quoted(0, 0));
+    of_first_stage_.push_back(std::move(*pattern));
+  }
+  return {};
+}
+
+bool ModelParts::is_of_first_stage(std::string_view name) const {
+  // Patterns are held against ASCII only.
+  if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 128; })) return false;
+  return std::any_of(of_first_stage_.begin(), of_first_stage_.end(),
+                     [name](const RegexPattern& pattern) { return pattern.matches(name); });
+}
+
+void ModelParts::mark_spares() {
+  std::set<std::string_view> known;
+  for (ParameterGroups& stage : of_stages_)
+    for (Parameter& parameter : stage.parameters())
+      parameter.is_spare = !known.insert(parameter.name).second && is_of_first_stage(parameter.name);
+}
+
 Result<void> ModelParts::read_groups(const std::map<std::string, std::int64_t>& experts_of) {
   const std::size_t tensor_ranks = files_->mesh().tensor_ranks;
   for (std::size_t stage = 0; stage < files_->mesh().stages; ++stage) {
@@ -54,6 +86,7 @@ Result<void> ModelParts::read_groups(const std::map<std::string, std::int64_t>& 
     }
     TENPLEX_ASSIGN_OR_RETURN(of_stages_.emplace_back(), ParameterGroups::join(groups, &rules_));
   }
+  mark_spares();
   TENPLEX_ASSIGN_OR_RETURN(groups_, ParameterGroups::stack(of_stages_));
   return {};
 }

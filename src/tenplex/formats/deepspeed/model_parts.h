@@ -16,6 +16,7 @@
 #include "tenplex/formats/deepspeed/join_rules.h"
 #include "tenplex/formats/deepspeed/model_files.h"
 #include "tenplex/formats/deepspeed/parameter_groups.h"
+#include "tenplex/formats/deepspeed/regex_pattern.h"
 
 namespace tenplex::deepspeed {
 
@@ -34,17 +35,24 @@ class ModelParts {
   /// `local` are the shapes on the tensor parallel ranks. Errors: as JoinRules::join().
   Result<JoinedShape> join(const std::string& name, const std::vector<Dims>& local);
 
+  /// True for what the program lists in `pipeline_replicated_parameter_patterns`: of several stages the first one's
+  /// copy is the parameter, as for DeepSpeed. A tied module may have parameters that are not tied.
+  bool is_of_first_stage(std::string_view name) const;
+
   /// Errors: corrupt, naming a pattern that has matched nothing.
   Result<void> check_used() const;
 
  private:
   explicit ModelParts(const ModelFiles* files) : files_(files) {}
   Result<void> read_rules();
+  Result<void> read_replicated();
   Result<void> read_groups(const std::map<std::string, std::int64_t>& experts_of);
   void read_buffers();
+  void mark_spares();
 
   const ModelFiles* files_;
   JoinRules rules_;
+  std::vector<RegexPattern> of_first_stage_;
   std::vector<ParameterGroups> of_stages_;
   ParameterGroups groups_;
   std::set<std::string, std::less<>> buffers_;

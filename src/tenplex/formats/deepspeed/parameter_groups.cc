@@ -39,7 +39,10 @@ Result<ParameterGroups> ParameterGroups::read(const StateGraph& graph, NodeId pa
     for (auto& [name, shape] : *shapes) {
       if (!groups.index_.emplace(name, groups.parameters_.size()).second)
         return corrupt(fmt::format("'param_shapes' has parameter '{}' twice", name));
-      groups.parameters_.push_back({std::move(name), shape, {}, {}, 0, false, groups.group_count(), {}});
+      Parameter& parameter = groups.parameters_.emplace_back();
+      parameter.name = std::move(name);
+      parameter.shape = shape;
+      parameter.group = groups.group_count();
     }
     groups.first_.push_back(groups.parameters_.size());
   }

@@ -32,6 +32,7 @@ struct Parameter {
   std::size_t expert_rank = 0;  ///< the expert parallel rank that has it; 0 for what is of no expert
   bool is_expert = false;
   std::size_t group = 0;
+  bool is_spare = false;  ///< of a stage's groups: an earlier stage has it, and this one's copy counts for nothing
   /// Slot, tensor; the master first. Filled by who reads the optimizer.
   std::vector<std::pair<std::string, CheckpointJoiner::Number>> slots;
 };

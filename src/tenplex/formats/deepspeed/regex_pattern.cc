@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 namespace tenplex::deepspeed {
@@ -262,7 +263,7 @@ class RegexPatternParser {
     if (too_large_) return 0;
     switch (expression.kind) {
       case Expression::Kind::kSequence:
-        for (auto part = expression.parts.rbegin(); part != expression.parts.rend(); ++part) next = emit(*part, next);
+        for (const Expression& part : std::ranges::reverse_view(expression.parts)) next = emit(part, next);
         return next;
       case Expression::Kind::kChoice: {
         std::uint32_t first = emit(expression.parts.back(), next);
