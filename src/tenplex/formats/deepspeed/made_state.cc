@@ -150,9 +150,15 @@ class StateMaker {
   void add_masters() {
     if (!made_.has_optimizer || slots_.contains(std::string(kMasterSlot))) return;
     made_.has_masters = true;
-    for (const auto& [name, value] : model_)
-      if (trained_.contains(name))
-        set_item(graph(), graph().root, fmt::format("{}{}.{}", kSlotStart, kMasterSlot, name), value);
+    std::vector<NodeId> items;
+    items.reserve(2 * trained_.size());
+    for (const auto& [name, value] : model_) {
+      if (!trained_.contains(name)) continue;
+      items.push_back(graph().add_string(fmt::format("{}{}.{}", kSlotStart, kMasterSlot, name)));
+      items.push_back(value);
+    }
+    std::vector<NodeId>& all = items_of(graph(), graph().root);
+    all.insert(all.end(), items.begin(), items.end());
   }
 
   void put(NodeId dict, std::string_view key, NodeId value) { set_item(graph(), dict, key, value); }
