@@ -7,9 +7,15 @@
 // decoder: src/tenplex/formats/deepspeed/parameter_groups.cc
 // decoder: src/tenplex/formats/deepspeed/optimizer_file.cc
 // decoder: src/tenplex/formats/deepspeed/flat_places.cc
+// decoder: src/tenplex/formats/deepspeed/layer_names.cc
+// decoder: src/tenplex/formats/deepspeed/model_files.cc
+// decoder: src/tenplex/formats/deepspeed/model_parts.cc
+// decoder: src/tenplex/formats/deepspeed/module_tensors.cc
+// decoder: src/tenplex/formats/deepspeed/expert_tensors.cc
+// decoder: src/tenplex/formats/deepspeed/layer_tensors.cc
 // decoder: src/tenplex/formats/deepspeed/model_tree.cc
 // decoder: src/tenplex/formats/deepspeed/zero_reader.cc
-// decoder: src/tenplex/formats/deepspeed/name_pattern.cc
+// decoder: src/tenplex/formats/deepspeed/regex_pattern.cc
 // decoder: src/tenplex/formats/deepspeed/join_rules.cc
 // decoder: src/tenplex/formats/deepspeed/join_rules_reader.cc
 // decoder: src/tenplex/formats/deepspeed/cut_notes.cc

@@ -15,10 +15,12 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from hostile import test_bad_deepspeed as bad  # noqa: E402
 from hostile import test_bad_deepspeed_experts as bad_experts  # noqa: E402
+from hostile import test_bad_deepspeed_pipeline as bad_pipeline  # noqa: E402
 from hostile import test_bad_deepspeed_tensor_parallel as bad_tensor  # noqa: E402
 
 from makers import deepspeed_expert_files as experts  # noqa: E402
 from makers import deepspeed_files as files  # noqa: E402
+from makers import deepspeed_pipeline_files as pipeline  # noqa: E402
 from makers import deepspeed_tensor_files as tensor  # noqa: E402
 
 
@@ -55,7 +57,9 @@ def seeds() -> dict[str, bytes]:
         made[f"universal {case}"] = pack(content, True)
     made["tensor"] = pack(tensor.zero_files())
     made["experts"] = pack(experts.zero_files())
-    for kind, maker, table in (("tensor", tensor, bad_tensor.CASES), ("experts", experts, bad_experts.CASES)):
+    made["pipeline"] = pack(pipeline.zero_files())
+    tables = [("tensor", tensor, bad_tensor.CASES), ("experts", experts, bad_experts.CASES)]
+    for kind, maker, table in (*tables, ("pipeline", pipeline, bad_pipeline.CASES)):
         for case, (change, _) in table.items():
             content = maker.zero_files()
             change(content)

@@ -165,6 +165,29 @@ def deepspeed_tensor_runs(inputs: Path) -> Callable[[int], Path]:
 
 
 @pytest.fixture(scope="session")
+def deepspeed_pipeline_runs(inputs: Path) -> Callable[..., Path]:
+    """The same of makers.deepspeed_pipeline, by ZeRO stage, pipeline stages and ranks; with ZeRO-1 on up to 2 stages
+    also universal/: DeepSpeed's script divides by the number of layers' files less 2 by stages, as a whole number."""
+    from makers import deepspeed, deepspeed_pipeline
+
+    made: dict[tuple[int, int, int], Path] = {}
+
+    def get(zero: int, stages: int, ranks: int) -> Path:
+        if (zero, stages, ranks) not in made:
+            folder = inputs / f"deepspeed-pipeline-{zero}-{stages}-{ranks}"
+            folder.mkdir()
+            arguments = {"zero": zero, "stages": stages, "folder": str(folder)}
+            deepspeed_pipeline.launch("save", ranks, arguments)
+            if zero and stages < 3:
+                tag = folder / "checkpoint" / deepspeed.TAG
+                deepspeed.make_universal(tag, folder / "universal" / "library")
+            made[zero, stages, ranks] = folder
+        return made[zero, stages, ranks]
+
+    return get
+
+
+@pytest.fixture(scope="session")
 def deepspeed_expert_runs(inputs: Path) -> Callable[[int], Path]:
     """The same of makers.deepspeed_experts: checkpoint/, and before.pt except of stage 0."""
     from makers import deepspeed_experts

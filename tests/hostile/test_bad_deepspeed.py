@@ -97,7 +97,7 @@ ZERO = {
     "groups of experts": (of_optimizer("ds_zero_partition_groups", [{}]), [RANK1, "ds_zero_partition_groups"]),
     "a tensor parallel rank": (
         lambda made: made.__setitem__("mp_rank_01_model_states.pt", {}),
-        ["tensor parallel rank 1", "missing"],
+        ["model parallel rank 1", "missing"],
     ),
     "a pipeline's layer": (
         lambda made: made.__setitem__("layer_00-model_00-model_states.pt", {}),
@@ -329,9 +329,21 @@ def test_what_differs_between_ranks_is_kept(tmp_path: Path) -> None:
     assert ranks[1]["model_states"]["rng"]["state"].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_source_without_what_deepspeed_needs_is_refused(tmp_path: Path) -> None:
-    torch.save({"w": torch.zeros(3), "common": {"iteration": 4}}, tmp_path / "w.pt")
-    assert_refused(tmp_path / "w.pt", tmp_path / "to", "common.model_states", target_format="deepspeed")
+def test_tied_parameters_that_the_first_rank_alone_knows_are_read(tmp_path: Path) -> None:
+    """DeepSpeed makes `shared_params` on the first rank; the others have an empty dict."""
+    made = files.zero_files(3)
+    for name, content in made.items():
+        if name.endswith("model_states.pt"):
+            content["module"]["tied"] = torch.zeros(16)[:0]
+    made[MODEL1.replace("rank_1", "rank_0")]["shared_params"] = {"tied": "w"}
+    tenplex("reshard", files.write(made, tmp_path / "c"), tmp_path / "out.pt", "--format", "torch")
+    state = torch.load(tmp_path / "out.pt", weights_only=False)
+    assert torch.equal(state["tied"], files.expected()["w"])
+    made[MODEL1]["shared_params"] = {"tied": "b"}
+    assert_refused(files.write(made, tmp_path / "d"), tmp_path / "to", MODEL1, "'shared_params'")
+
+
+def test_source_without_a_part_of_what_deepspeed_needs_is_refused(tmp_path: Path) -> None:
     source = files.write(files.zero_files(1), tmp_path / "c")
     tenplex("reshard", source, tmp_path / "whole.pt", "--format", "torch")
     for missing in ("common.optimizer_state", "common.model_states.param_shapes", "optimizer.state.fp32_param.w", "b"):

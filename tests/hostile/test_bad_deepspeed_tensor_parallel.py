@@ -64,11 +64,11 @@ CASES: dict[str, tuple[Change, list[str]]] = {
         lambda made: [content.update(universal_checkpoint_info=[1]) for content in models(made)],
         ["'universal_checkpoint_info'"],
     ),
-    "a rank's optimizer is missing": (lambda made: made.pop(OTHER), ["tensor parallel rank 1", "missing"]),
-    "a rank's model is missing": (lambda made: made.pop(MODEL1), ["tensor parallel rank 1", "missing"]),
+    "a rank's optimizer is missing": (lambda made: made.pop(OTHER), ["model parallel rank 1", "missing"]),
+    "a rank's model is missing": (lambda made: made.pop(MODEL1), ["model parallel rank 1", "missing"]),
     "the first rank is missing": (
         lambda made: [made.pop(name) for name in list(made) if "mp_rank_00" in name],
-        ["tensor parallel rank 0"],
+        ["model parallel rank 0"],
     ),
     "more ranks": (
         lambda made: [content.update(mp_world_size=4) for content in models(made)],

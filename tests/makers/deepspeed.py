@@ -115,8 +115,8 @@ def whole_state(engine: Any) -> dict[str, torch.Tensor]:
     return state
 
 
-def _save_whole(engine: Any, path: str) -> None:
-    state = whole_state(engine)
+def save_state(state: dict[str, torch.Tensor], path: str) -> None:
+    """On every rank; the first one writes."""
     if dist.get_rank() == 0:
         torch.save(state, path)
 
@@ -127,9 +127,9 @@ def save(stage: int, folder: str) -> None:
     for step in range(2):
         train_step(engine, step)
     engine.save_checkpoint(f"{folder}/checkpoint", tag=TAG, client_state={"iteration": 2, "lr_scheduler_names": ["a"]})
-    _save_whole(engine, f"{folder}/before.pt")
+    save_state(whole_state(engine), f"{folder}/before.pt")
     train_step(engine, 2)
-    _save_whole(engine, f"{folder}/after.pt")
+    save_state(whole_state(engine), f"{folder}/after.pt")
 
 
 def save_layers(folder: str, layers: int) -> None:
@@ -155,9 +155,9 @@ def resume(stage: int, checkpoint: str, result: str, universal: bool = False, fr
     engine = make_engine(stage, seed=8, universal=universal, frozen=frozen)  # another start: what is not loaded shows
     path, _ = engine.load_checkpoint(checkpoint)
     assert path is not None, checkpoint
-    _save_whole(engine, f"{result}/loaded.pt")
+    save_state(whole_state(engine), f"{result}/loaded.pt")
     train_step(engine, 2)
-    _save_whole(engine, f"{result}/after.pt")
+    save_state(whole_state(engine), f"{result}/after.pt")
 
 
 def launch(function: str, ranks: int, arguments: dict[str, Any], timeout_seconds: float = 240) -> None:

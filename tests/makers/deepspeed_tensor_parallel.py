@@ -198,12 +198,6 @@ def whole_state(engine: Any) -> dict[str, torch.Tensor]:
     return state
 
 
-def _save_whole(engine: Any, path: str) -> None:
-    state = whole_state(engine)
-    if dist.get_rank() == 0:
-        torch.save(state, path)
-
-
 def train_step(engine: Any, step: int) -> None:
     engine.backward(engine(torch.tensor(0.5 + step)))
     engine.step()
@@ -217,10 +211,10 @@ def save(stage: int, folder: str) -> None:
     client = {"iteration": 2, "universal_checkpoint_info": INFO}
     engine.save_checkpoint(f"{folder}/checkpoint", tag=TAG, client_state=client)
     if stage:
-        _save_whole(engine, f"{folder}/before.pt")
+        deepspeed.save_state(whole_state(engine), f"{folder}/before.pt")
     train_step(engine, 2)
     if stage:
-        _save_whole(engine, f"{folder}/after.pt")
+        deepspeed.save_state(whole_state(engine), f"{folder}/after.pt")
 
 
 def resume(stage: int, checkpoint: str, result: str, tensor_ranks: int) -> None:
@@ -228,9 +222,9 @@ def resume(stage: int, checkpoint: str, result: str, tensor_ranks: int) -> None:
     engine = make_engine(stage, 8, tensor_ranks, universal=True)
     path, _ = engine.load_checkpoint(checkpoint)
     assert path is not None, checkpoint
-    _save_whole(engine, f"{result}/loaded.pt")
+    deepspeed.save_state(whole_state(engine), f"{result}/loaded.pt")
     train_step(engine, 2)
-    _save_whole(engine, f"{result}/after.pt")
+    deepspeed.save_state(whole_state(engine), f"{result}/after.pt")
 
 
 def launch(function: str, ranks: int, arguments: dict[str, Any], timeout_seconds: float = 240) -> None:

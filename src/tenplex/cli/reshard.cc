@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "tenplex/base/counted.h"
@@ -37,6 +38,7 @@ struct ReshardCommandOptions {
   std::string format;
   std::string dtype_policy = "error";
   std::string max_file = std::string(kNoMaxFile);
+  std::optional<std::int64_t> optimizer_steps;
   WorkOptions work;
   bool overwrite = false;
   bool verify = false;
@@ -81,6 +83,7 @@ Result<ReshardReport> move(const Context& context, const ReshardCommandOptions& 
   request.target_name = last_component(options.target);
   request.objects_folder = options.source.objects_folder;
   request.keep_all_files = !options.drop_extra_files;
+  request.optimizer_steps = options.optimizer_steps;
   TENPLEX_ASSIGN_OR_RETURN(request.max_file_bytes, parse_bytes(options.max_file).with_context("--max-file"));
 
   ReshardOptions engine;
@@ -148,6 +151,9 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
   if (options.max_file != kNoMaxFile && format->name != "hf")
     return invalid_argument(
         fmt::format("--max-file is for format 'hf', and the target is of format '{}': leave it out", format->name));
+  if (options.optimizer_steps && format->name != "deepspeed")
+    return invalid_argument(fmt::format(
+        "--optimizer-steps is for format 'deepspeed', and the target is of format '{}': leave it out", format->name));
   TENPLEX_ASSIGN_OR_RETURN(const LayoutChoice to, with_numbers(context, options.source, *source, options.to));
   TENPLEX_ASSIGN_OR_RETURN(const auto untied, tie_problem(*source, to.numbers.numbers()));
   if (untied) warn(options.source.path + ": " + *untied);
@@ -289,6 +295,11 @@ Command reshard_command(CLI::App& app) {
       ->type_name("SIZE")
       ->check(size_validator())
       ->capture_default_str();
+  command
+      ->add_option("--optimizer-steps", options->optimizer_steps,
+                   "deepspeed: how many steps the optimizer has made, where the source does not say it")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
   command->add_flag("--overwrite", options->overwrite, "Replace an existing target, in one step at the end");
   command->add_flag("--verify", options->verify,
                     "Read the target again and compare it with the source before it appears");

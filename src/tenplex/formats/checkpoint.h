@@ -178,6 +178,8 @@ struct WriteRequest {
   std::string objects_folder;              ///< --objects; empty = not given
   bool keep_all_files = true;              ///< false: leave out extra files without a place in the format, or unread
   std::int64_t max_file_bytes = 0;         ///< hf: shard size; 0 = the format's default
+  /// deepspeed: how many steps the optimizer has made, where the source does not say it.
+  std::optional<std::int64_t> optimizer_steps;
 };
 
 /// Opens data file number `file` of the plan for reading, once all its bytes are written.

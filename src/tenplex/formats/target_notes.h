@@ -13,7 +13,8 @@
 namespace tenplex {
 
 struct TargetNotes {
-  /// Beginnings of names of objects, and of tensors that the target has not, over which ReshardOptions::verify passes.
+  /// Beginnings of names of objects, and of tensors that only source or target has, over which ReshardOptions::verify
+  /// passes.
   std::vector<std::string> not_compared;
   std::vector<std::string> problems;  ///< what is left out: one line each, for people
 };

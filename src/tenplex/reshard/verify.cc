@@ -99,7 +99,7 @@ void Comparison::match(VerifyReport* report) {
     report->differences.push_back(std::move(difference));
   }
   for (const TensorInfo& tensor : second_.checkpoint.info().tensors) {
-    if (first_.collection->find(tensor.name)) continue;
+    if (first_.collection->find(tensor.name) || starts_with_any(tensor.name, options_.not_compared)) continue;
     TensorDifference difference;
     difference.kind = Kind::kOnlyInSecond;
     difference.second = tensor;

@@ -19,8 +19,10 @@ NodeId tuple_of(const std::vector<std::int64_t>& numbers, StateGraph* graph) {
 // An instance of the dataclass in deepspeed.checkpoint.universal_checkpoint.
 NodeId sub_param_shape(const CutNotes& notes, StateGraph* graph) {
   std::vector<NodeId> patterns;
+  patterns.reserve(notes.sub_param_patterns.size());
   for (const std::string& pattern : notes.sub_param_patterns) patterns.push_back(graph->add_string(pattern));
   std::vector<NodeId> shape;
+  shape.reserve(notes.sub_param_shape.size());
   for (std::size_t dim = 0; dim < notes.sub_param_shape.size(); ++dim) {
     const std::vector<std::int64_t>& sizes = notes.sub_param_shape[dim];
     shape.push_back(notes.is_list[dim] ? tuple_of(sizes, graph) : graph->add_int(sizes[0]));

@@ -1,11 +1,11 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Format "deepspeed": the folders of DeepSpeed's ZeRO stages 1 to 3, also with tensor parallelism or experts, and its
-// universal checkpoints.
+// Format "deepspeed": the folders of DeepSpeed's ZeRO stages 1 to 3, also with tensor parallelism, of pipelines
+// or with experts, and its universal checkpoints.
 //
 //   reading  ZeRO: flat groups of all ranks ─► whole parameters and moments; universal: zero/<parameter>/<slot>.pt
-//   writing  a universal checkpoint
+//   writing  a universal checkpoint, also of a source that is no DeepSpeed checkpoint
 //
 // Both give one tree: parameters and buffers under their names, optimizer slots as optimizer.state.<slot>.<parameter>,
 // and all else under "common". Specification: docs/formats/deepspeed.md. Threads: as Format says.
@@ -20,7 +20,7 @@ namespace tenplex {
 bool detect_deepspeed(FileSystem& files, const std::string& path);
 
 /// Errors: corrupt, naming file, group and parameter, where the files of the ranks do not make one checkpoint;
-/// unsupported for files of pipelines, and for tensor parallel ranks without universal_checkpoint_info; io.
+/// unsupported for tensor parallel ranks without universal_checkpoint_info; io.
 Result<std::unique_ptr<CheckpointReader>> open_deepspeed(FileSystem& files, const std::string& path,
                                                          const ReadOptions& options);
 

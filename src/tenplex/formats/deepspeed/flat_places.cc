@@ -22,15 +22,16 @@ class SlotPlacer {
     std::size_t expert_rank = 0;
   };
 
-  /// `ranks` are those that the group is cut over, `first` is the first rank of all.
-  SlotPlacer(std::vector<const RankOptimizer*> ranks, const Subject& subject, const RankOptimizer& first,
-             CheckpointJoiner* joiner, ParameterGroups* groups)
+  /// `ranks` are those that the group is cut over.
+  SlotPlacer(std::vector<const RankOptimizer*> ranks, const Subject& subject, const StageSubject& stage,
+             CheckpointJoiner* joiner, ParameterGroups* whole)
       : ranks_(std::move(ranks)),
         tensor_rank_(subject.tensor_rank),
         expert_rank_(subject.expert_rank),
-        first_(first),
+        first_(stage.first),
         joiner_(*joiner),
-        groups_(*groups),
+        groups_(stage.groups),
+        whole_(*whole),
         group_(subject.group) {}
 
   Result<void> run() {
@@ -48,6 +49,10 @@ class SlotPlacer {
     return fmt::format("'{}' group {}", joiner_.name(rank.part), group_);
   }
   const LocalPart& local(const Parameter& parameter) const { return parameter.parts[tensor_rank_]; }
+  /// In the whole model. Requires: the stage's parameters are among those of the whole.
+  std::vector<std::pair<std::string, CheckpointJoiner::Number>>& slots_of(const Parameter& parameter) {
+    return whole_.find(parameter.name)->slots;
+  }
   std::size_t begin() const { return groups_.first_of(group_); }
   std::size_t end() const { return groups_.first_of(group_ + 1); }
 
@@ -94,35 +99,39 @@ class SlotPlacer {
   Result<void> add_tensors() {
     const FlatGroup& first = group_of(*ranks_[0]);
     const CheckpointInfo& file = joiner_.stored(ranks_[0]->part);
+    for (const auto& [slot, flat] : first.slots)
+      if (slot == kMasterSlot) return corrupt(fmt::format("group {}: the optimizer has a state '{}'", group_, slot));
     for (std::size_t index = begin(); index < end(); ++index) {
-      Parameter& parameter = groups_.parameters()[index];
+      const Parameter& parameter = groups_.parameters()[index];
       if (parameter.expert_rank != expert_rank_) continue;
+      std::vector<std::pair<std::string, CheckpointJoiner::Number>>& slots = slots_of(parameter);
+      // An earlier stage has it too; that its entries are the same is checked.
+      if (!slots.empty()) continue;
+      slots.reserve(1 + first.slots.size());
       const auto add = [&](std::string_view slot, TensorId flat) -> Result<void> {
         TENPLEX_ASSIGN_OR_RETURN(const auto number,
                                  joiner_.add_tensor(parameter.name, file.tensors[flat.index()].dtype, parameter.shape));
-        parameter.slots.emplace_back(slot, number);
+        slots.emplace_back(slot, number);
         return {};
       };
       TENPLEX_TRY(add(kMasterSlot, first.master));
-      for (const auto& [slot, flat] : first.slots) {
-        if (slot == kMasterSlot) return corrupt(fmt::format("group {}: the optimizer has a state '{}'", group_, slot));
-        TENPLEX_TRY(add(slot, flat));
-      }
+      for (const auto& [slot, flat] : first.slots) TENPLEX_TRY(add(slot, flat));
     }
     return {};
   }
 
   Result<void> add_runs(const Parameter& parameter, std::size_t rank, std::int64_t at, std::int64_t from,
                         std::int64_t elements) {
-    if (elements == 0) return {};
+    if (elements == 0 || parameter.is_spare) return {};
     const FlatGroup& group = group_of(*ranks_[rank]);
-    for (std::size_t slot = 0; slot < parameter.slots.size(); ++slot) {
+    const auto& slots = slots_of(parameter);
+    for (std::size_t slot = 0; slot < slots.size(); ++slot) {
       const TensorId flat = slot == 0 ? group.master : group.slots[slot - 1].second;
-      auto added = joiner_.add_run(parameter.slots[slot].second, ranks_[rank]->device,
+      auto added = joiner_.add_run(slots[slot].second, ranks_[rank]->device,
                                    {ranks_[rank]->part, flat, at, from, from + elements}, local(parameter));
       if (!added)
         return std::move(added).error().with_context(
-            fmt::format("parameter '{}' {}", parameter.name, parameter.slots[slot].first));
+            fmt::format("parameter '{}' {}", parameter.name, slots[slot].first));
     }
     return {};
   }
@@ -207,7 +216,8 @@ class SlotPlacer {
   std::size_t expert_rank_;
   const RankOptimizer& first_;
   CheckpointJoiner& joiner_;
-  ParameterGroups& groups_;
+  const ParameterGroups& groups_;
+  ParameterGroups& whole_;
   std::size_t group_;
 };
 
@@ -242,20 +252,22 @@ Result<std::size_t> expert_ranks_of(std::size_t group, const std::vector<RankOpt
 
 }  // namespace
 
-Result<void> place_slots(const std::vector<std::vector<RankOptimizer>>& ranks, ExpertOrder order,
-                         CheckpointJoiner* joiner, ParameterGroups* groups) {
-  const RankOptimizer& first = ranks[0][0];
+Result<void> place_slots(std::span<const std::vector<RankOptimizer>> ranks, const StageSubject& stage,
+                         CheckpointJoiner* joiner, ParameterGroups* whole) {
   for (std::size_t tensor_rank = 0; tensor_rank < ranks.size(); ++tensor_rank) {
     const std::vector<RankOptimizer>& files = ranks[tensor_rank];
-    TENPLEX_TRY(check_files(files, first, *joiner, *groups));
-    for (std::size_t group = 0; group < groups->group_count(); ++group) {
-      TENPLEX_ASSIGN_OR_RETURN(const std::size_t experts, expert_ranks_of(group, files, *joiner, *groups));
+    TENPLEX_TRY(check_files(files, stage.first, *joiner, stage.groups));
+    for (std::size_t group = 0; group < stage.groups.group_count(); ++group) {
+      TENPLEX_ASSIGN_OR_RETURN(const std::size_t experts, expert_ranks_of(group, files, *joiner, stage.groups));
       for (std::size_t expert = 0; expert < experts; ++expert) {
-        std::vector<const RankOptimizer*> some;
         const std::size_t count = files.size() / experts;
-        for (std::size_t rank = 0; rank < count; ++rank)
-          some.push_back(&files[order == ExpertOrder::kExpertFirst ? rank * experts + expert : expert * count + rank]);
-        TENPLEX_TRY(SlotPlacer(std::move(some), {group, tensor_rank, expert}, first, joiner, groups).run());
+        std::vector<const RankOptimizer*> some;
+        some.reserve(count);
+        for (std::size_t rank = 0; rank < count; ++rank) {
+          const bool expert_first = stage.order == ExpertOrder::kExpertFirst;
+          some.push_back(&files[expert_first ? rank * experts + expert : expert * count + rank]);
+        }
+        TENPLEX_TRY(SlotPlacer(std::move(some), {group, tensor_rank, expert}, stage, joiner, whole).run());
       }
     }
   }

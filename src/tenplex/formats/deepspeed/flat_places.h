@@ -10,6 +10,7 @@
 // account for. Threads: as CheckpointJoiner.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "tenplex/formats/deepspeed/optimizer_file.h"
@@ -28,9 +29,17 @@ struct RankOptimizer {
 /// come first (`use_data_before_expert_parallelism`).
 enum class ExpertOrder : std::uint8_t { kExpertFirst, kDataFirst };
 
-/// Adds the slots of all parameters: of all tensor parallel ranks, and of each the data parallel ranks. Errors:
-/// corrupt, naming parameter, group and file, where the ranks do not fit each other or the parameters.
-Result<void> place_slots(const std::vector<std::vector<RankOptimizer>>& ranks, ExpertOrder order,
-                         CheckpointJoiner* joiner, ParameterGroups* groups);
+/// What a stage's ranks are held against.
+struct StageSubject {
+  const ParameterGroups& groups;  ///< of the stage
+  const RankOptimizer& first;     ///< the first rank of all
+  ExpertOrder order = ExpertOrder::kExpertFirst;
+};
+
+/// Adds the slots of a stage's parameters to those of the whole model: of all tensor parallel ranks, and of each the
+/// data parallel ranks. A parameter that an earlier stage has too gets further copies, which are compared when it is
+/// read. Errors: corrupt, naming parameter, group and file, where the ranks do not fit each other or the parameters.
+Result<void> place_slots(std::span<const std::vector<RankOptimizer>> ranks, const StageSubject& stage,
+                         CheckpointJoiner* joiner, ParameterGroups* whole);
 
 }  // namespace tenplex::deepspeed

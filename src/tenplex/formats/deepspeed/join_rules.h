@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "tenplex/base/result.h"
-#include "tenplex/formats/deepspeed/name_pattern.h"
+#include "tenplex/formats/deepspeed/regex_pattern.h"
 #include "tenplex/formats/joined_reader.h"
 #include "tenplex/formats/state/state_graph.h"
 
@@ -68,7 +68,7 @@ class JoinRules {
  private:
   struct Pattern {
     std::string text;
-    NamePattern pattern;
+    RegexPattern pattern;
     bool used = false;
   };
   using Patterns = std::vector<Pattern>;

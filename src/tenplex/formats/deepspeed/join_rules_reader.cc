@@ -69,7 +69,7 @@ class JoinRules::Reader {
     const auto text = text_of(graph_, node);
     if (!text) return corrupt("a pattern is no text");
     if (++patterns_ > kMaxPatterns) return unsupported(fmt::format("there are more than {} patterns", kMaxPatterns));
-    TENPLEX_ASSIGN_OR_RETURN(NamePattern pattern, NamePattern::parse(*text));
+    TENPLEX_ASSIGN_OR_RETURN(RegexPattern pattern, RegexPattern::parse(*text));
     // A list may have one twice, and DeepSpeed then refuses it: two match.
     patterns->push_back({std::string(*text), std::move(pattern), false});
     return {};

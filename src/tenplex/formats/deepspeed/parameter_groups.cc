@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "tenplex/formats/deepspeed/expert_names.h"
+#include "tenplex/formats/deepspeed/layer_names.h"
 #include "tenplex/formats/state/lookup.h"
 
 namespace tenplex::deepspeed {
@@ -38,7 +39,10 @@ Result<ParameterGroups> ParameterGroups::read(const StateGraph& graph, NodeId pa
     for (auto& [name, shape] : *shapes) {
       if (!groups.index_.emplace(name, groups.parameters_.size()).second)
         return corrupt(fmt::format("'param_shapes' has parameter '{}' twice", name));
-      groups.parameters_.push_back({std::move(name), shape, {}, {}, 0, false, groups.group_count(), {}});
+      Parameter& parameter = groups.parameters_.emplace_back();
+      parameter.name = std::move(name);
+      parameter.shape = shape;
+      parameter.group = groups.group_count();
     }
     groups.first_.push_back(groups.parameters_.size());
   }
@@ -59,6 +63,7 @@ Result<ParameterGroups> ParameterGroups::join(const std::vector<ParameterGroups>
   for (std::size_t index = 0; index < joined.parameters_.size(); ++index) {
     Parameter& parameter = joined.parameters_[index];
     std::vector<Dims> local;
+    local.reserve(ranks.size());
     for (const ParameterGroups& rank : ranks) local.push_back(rank.parameters_[index].shape);
     auto whole = rules->join(parameter.name, local, JoinRules::Subject::kParameter)
                      .with_context(fmt::format("parameter '{}'", parameter.name));
@@ -68,6 +73,40 @@ Result<ParameterGroups> ParameterGroups::join(const std::vector<ParameterGroups>
     parameter.notes = std::move(whole->notes);
   }
   return joined;
+}
+
+Result<ParameterGroups> ParameterGroups::stack(const std::vector<ParameterGroups>& stages) {
+  if (stages.size() == 1) return stages[0];
+  ParameterGroups whole;
+  for (std::size_t stage = 1; stage < stages.size(); ++stage)
+    if (stages[stage].group_count() != stages[0].group_count())
+      return corrupt(fmt::format("'param_shapes' of stage {} of the pipeline has {} groups, and that of stage 0 has {}",
+                                 stage, stages[stage].group_count(), stages[0].group_count()));
+  for (std::size_t group = 0; group < stages[0].group_count(); ++group) {
+    for (const ParameterGroups& stage : stages)
+      for (std::size_t index = stage.first_of(group); index < stage.first_of(group + 1); ++index) {
+        const Parameter& parameter = stage.parameters_[index];
+        const auto [known, added] = whole.index_.emplace(parameter.name, whole.parameters_.size());
+        if (added) {
+          whole.parameters_.push_back(parameter);
+          continue;
+        }
+        const Parameter& first = whole.parameters_[known->second];
+        const auto name = parse_layer_name(parameter.name);
+        if (!name || !name->tied())
+          return corrupt(
+              fmt::format("parameter '{}' is in 'param_shapes' of two stages of the pipeline, and it is of no "
+                          "tied module",
+                          parameter.name));
+        if (first.group != group || first.shape != parameter.shape || first.parts != parameter.parts)
+          return corrupt(
+              fmt::format("parameter '{}' of a tied module has shape {} in group {} on one stage of the "
+                          "pipeline, and {} in group {} on another",
+                          parameter.name, to_string(first.shape), first.group, to_string(parameter.shape), group));
+      }
+    whole.first_.push_back(whole.parameters_.size());
+  }
+  return whole;
 }
 
 Result<ParameterGroups> ParameterGroups::spread(ParameterGroups local,
@@ -116,6 +155,11 @@ std::int64_t ParameterGroups::experts_per_rank(std::string_view layer) const {
 }
 
 Parameter* ParameterGroups::find(std::string_view name) {
+  const auto found = index_.find(std::string(name));
+  return found == index_.end() ? nullptr : &parameters_[found->second];
+}
+
+const Parameter* ParameterGroups::find(std::string_view name) const {
   const auto found = index_.find(std::string(name));
   return found == index_.end() ? nullptr : &parameters_[found->second];
 }

@@ -32,6 +32,7 @@ struct Parameter {
   std::size_t expert_rank = 0;  ///< the expert parallel rank that has it; 0 for what is of no expert
   bool is_expert = false;
   std::size_t group = 0;
+  bool is_spare = false;  ///< of a stage's groups: an earlier stage has it, and this one's copy counts for nothing
   /// Slot, tensor; the master first. Filled by who reads the optimizer.
   std::vector<std::pair<std::string, CheckpointJoiner::Number>> slots;
 };
@@ -45,6 +46,11 @@ class ParameterGroups {
   /// The groups of all tensor parallel ranks as one. Errors: as JoinRules::join(); corrupt for another group, name or
   /// order, naming the rank.
   static Result<ParameterGroups> join(const std::vector<ParameterGroups>& ranks, JoinRules* rules);
+
+  /// The groups of all stages of a pipeline as one: in every group the parameters of the first stage, of the second, …;
+  /// one of a tied module is there once. Errors: corrupt, naming the parameter, for another number of groups and for
+  /// what is on several stages and may not be, or is not the same there.
+  static Result<ParameterGroups> stack(const std::vector<ParameterGroups>& stages);
 
   /// The groups of an expert parallel rank become those of all: in a group of experts the parameters of rank 0, of rank
   /// 1, … under their names in the whole model. `experts_of` is how many a layer has, by ExpertName::layer.
@@ -60,6 +66,7 @@ class ParameterGroups {
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   Parameter* find(std::string_view name);
+  const Parameter* find(std::string_view name) const;
 
  private:
   std::vector<Parameter> parameters_;

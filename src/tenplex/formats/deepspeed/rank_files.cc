@@ -11,6 +11,7 @@
 
 #include "tenplex/base/counted.h"
 #include "tenplex/formats/deepspeed/expert_names.h"
+#include "tenplex/formats/deepspeed/layer_names.h"
 
 namespace tenplex::deepspeed {
 namespace {
@@ -57,6 +58,7 @@ Result<std::optional<std::string>> read_tag(FileSystem& files, const std::string
 /// The names by rank. Errors: corrupt for a gap.
 Result<std::vector<std::string>> in_order(const std::map<std::int64_t, std::string>& by_rank) {
   std::vector<std::string> names;
+  names.reserve(by_rank.size());
   for (const auto& [rank, name] : by_rank) {
     if (rank != static_cast<std::int64_t>(names.size()))
       return corrupt(fmt::format("'{}' is there, and no such file of data parallel rank {}", name, names.size()));
@@ -71,9 +73,9 @@ struct RankNames {  // by data parallel rank
   std::map<std::int64_t, std::string> optimizers;
 };
 
-/// Every tensor parallel rank has as many files of each kind as the first.
+/// Every model parallel rank has as many files of each kind as the first.
 Result<void> add_rank(std::int64_t number, const RankNames& names, TagFiles* found) {
-  TensorRankFiles rank;
+  ModelRankFiles rank;
   if (!names.model.empty()) rank.model = names.model.begin()->second;
   TENPLEX_ASSIGN_OR_RETURN(rank.zero_models, in_order(names.zero_models));
   TENPLEX_ASSIGN_OR_RETURN(rank.optimizers, in_order(names.optimizers));
@@ -82,12 +84,12 @@ Result<void> add_rank(std::int64_t number, const RankNames& names, TagFiles* fou
                             : !rank.zero_models.empty() ? rank.zero_models[0]
                                                         : rank.optimizers[0];
   if (number != next)
-    return corrupt(fmt::format("'{}' is there, and no such file of tensor parallel rank {}", some, next));
-  const TensorRankFiles& first = found->ranks.empty() ? rank : found->ranks[0];
+    return corrupt(fmt::format("'{}' is there, and no such file of model parallel rank {}", some, next));
+  const ModelRankFiles& first = found->ranks.empty() ? rank : found->ranks[0];
   if (rank.model.empty() != first.model.empty() || rank.zero_models.size() != first.zero_models.size() ||
       rank.optimizers.size() != first.optimizers.size())
     return corrupt(fmt::format(
-        "tensor parallel rank {} has {} of the model and {} of the optimizer, and rank 0 has {} and {}: a "
+        "model parallel rank {} has {} of the model and {} of the optimizer, and rank 0 has {} and {}: a "
         "file is missing",
         number, counted(rank.zero_models.size() + (rank.model.empty() ? 0U : 1U), "file"), rank.optimizers.size(),
         first.zero_models.size() + (first.model.empty() ? 0U : 1U), first.optimizers.size()));
@@ -95,9 +97,48 @@ Result<void> add_rank(std::int64_t number, const RankNames& names, TagFiles* fou
   return {};
 }
 
+using ByLayer = std::map<std::int64_t, std::map<std::int64_t, std::string>>;  // names by layer and tensor parallel rank
+
+/// Every layer has files of the same tensor parallel ranks.
+Result<std::vector<LayerFiles>> layers_in_order(const ByLayer& by_layer) {
+  std::vector<LayerFiles> layers;
+  layers.reserve(by_layer.size());
+  for (const auto& [number, by_rank] : by_layer) {
+    LayerFiles& layer = layers.emplace_back();
+    layer.layer = number;
+    layer.names.reserve(by_rank.size());
+    for (const auto& [rank, name] : by_rank) {
+      if (rank != static_cast<std::int64_t>(layer.names.size()))
+        return corrupt(
+            fmt::format("'{}' is there, and no such file of tensor parallel rank {}", name, layer.names.size()));
+      layer.names.push_back(name);
+    }
+    if (layer.names.size() != layers[0].names.size())
+      return corrupt(fmt::format("layer {} has {} and layer {} has {}: one is missing or too many", number,
+                                 counted(layer.names.size(), "file"), layers[0].layer, layers[0].names.size()));
+  }
+  return layers;
+}
+
+/// What a pipeline cannot have beside its layers.
+Result<void> check_layers(const TagFiles& found) {
+  if (found.layers.empty()) return {};
+  const std::string& layer = found.layers[0].names[0];
+  if (!found.experts.empty() || !found.expert_optimizers.empty())
+    return unsupported(fmt::format("'{}' holds a layer of a pipeline, and there are files of experts", layer));
+  if (found.universal) return corrupt(fmt::format("both 'zero' of a universal checkpoint and '{}' are there", layer));
+  if (!found.ranks[0].zero_models.empty())
+    return corrupt(fmt::format("'{}' holds a layer of a pipeline, and '{}' is of ZeRO stage 3", layer,
+                               found.ranks[0].zero_models[0]));
+  const std::size_t tensor_ranks = found.layers[0].names.size();
+  if (found.ranks.size() % tensor_ranks == 0) return {};
+  return corrupt(fmt::format("every layer has {}, and there are files of {} model parallel ranks: one is missing",
+                             counted(tensor_ranks, "file"), found.ranks.size()));
+}
+
 Error refused(std::string_view name) {
   const std::string_view what = name.starts_with("layer_") && name.find("_expert_") == std::string_view::npos
-                                    ? "holds a layer of a pipeline, which is not read"
+                                    ? "holds a layer of a pipeline on ranks of another axis than 'model'"
                                 : name.starts_with("layer_") || name.starts_with("expp_rank_")
                                     ? "holds experts on tensor parallel ranks, which are not read"
                                     : "is none of the files that are read here, and may be a part of the checkpoint";
@@ -157,6 +198,7 @@ Result<TagFiles> list_tag_files(FileSystem& files, const std::string& folder) {
   std::map<std::int64_t, RankNames> ranks;
   std::map<std::pair<std::int64_t, std::int64_t>, std::string> experts;  // by layer and number
   std::map<std::int64_t, std::string> expert_optimizers;
+  ByLayer layers;
   for (const FolderEntry& entry : entries) {
     const auto file = parse_rank_file(entry.name);
     const auto expert = parse_expert_file(entry.name);
@@ -165,6 +207,11 @@ Result<TagFiles> list_tag_files(FileSystem& files, const std::string& folder) {
       const auto known = expert ? experts.emplace(std::pair(expert->layer, expert->expert), entry.name).first->second
                                 : expert_optimizers.emplace(*expert_rank, entry.name).first->second;
       if (known != entry.name) return corrupt(fmt::format("'{}' and '{}' are the same", known, entry.name));
+      continue;
+    }
+    if (const auto layer = parse_layer_file(entry.name)) {
+      const auto [known, added] = layers[layer->layer].emplace(layer->tensor_rank, entry.name);
+      if (!added) return corrupt(fmt::format("'{}' and '{}' are the same layer", known->second, entry.name));
       continue;
     }
     if (!file && entry.name.ends_with(".pt")) return refused(entry.name);
@@ -181,11 +228,14 @@ Result<TagFiles> list_tag_files(FileSystem& files, const std::string& folder) {
       if (!added) return corrupt(fmt::format("'{}' and '{}' are of the same rank", known->second, entry.name));
     }
   }
+  found.experts.reserve(experts.size());
   for (auto& [number, name] : experts) found.experts.push_back(std::move(name));
+  TENPLEX_ASSIGN_OR_RETURN(found.layers, layers_in_order(layers));
   TENPLEX_ASSIGN_OR_RETURN(found.expert_optimizers, in_order(expert_optimizers));
   for (const auto& [number, names] : ranks) TENPLEX_TRY(add_rank(number, names, &found));
   if (found.ranks.empty() || found.ranks[0].models()[0].empty())
     return not_found("no file with the model's states (mp_rank_00_model_states.pt or zero_pp_rank_0_mp_rank_00_…)");
+  TENPLEX_TRY(check_layers(found));
   if (!found.experts.empty() && (found.universal || found.ranks.size() > 1 || !found.ranks[0].zero_models.empty()))
     return unsupported(fmt::format("'{}' holds an expert, which is read only beside one 'mp_rank_00_model_states.pt'",
                                    found.experts[0]));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,16 +35,19 @@ class UniversalReader {
       : files_(files), tag_(tag), joiner_(files, tag.base, {options, tag.prefix, {kParameterNumber}}) {}
 
   Result<std::unique_ptr<CheckpointReader>> run() {
-    std::vector<std::vector<Part>> models;
-    for (const TensorRankFiles& rank : tag_.ranks) {
-      models.emplace_back();
+    ModelTree::Files files;
+    files.models.reserve(tag_.ranks.size());
+    for (const ModelRankFiles& rank : tag_.ranks) {
+      std::vector<Part>& models = files.models.emplace_back();
       for (const std::string& name : rank.model.empty() ? rank.zero_models : std::vector{rank.model}) {
-        TENPLEX_ASSIGN_OR_RETURN(models.back().emplace_back(), joiner_.open(name));
+        TENPLEX_ASSIGN_OR_RETURN(models.emplace_back(), joiner_.open(name));
       }
     }
-    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(std::move(models), {}, &joiner_));
+    TENPLEX_ASSIGN_OR_RETURN(const std::unique_ptr<ModelTree> made, ModelTree::make(std::move(files), &joiner_));
+    ModelTree& tree = *made;
     tree_ = &tree;
-    if (!is_dict(tree.model_file().state, tree.item("param_shapes")) && tree.groups().parameters().empty())
+    const NodeId shapes = tree.item("param_shapes");
+    if (shapes == kNoNode || is_none(tree.model_file().state, shapes))
       return corrupt("the model's file has no 'param_shapes', without which groups of parameters are not known");
     TENPLEX_TRY(read_parameters());
     TENPLEX_TRY(read_optimizer_state());
@@ -54,7 +58,7 @@ class UniversalReader {
     note_others(tag_, &info.problems);
     info.detail =
         fmt::format("DeepSpeed universal checkpoint, {}", counted(tree.groups().parameters().size(), "parameter"));
-    return std::move(tree).finish(std::move(info));
+    return tree.finish(std::move(info));
   }
 
  private:
@@ -93,7 +97,7 @@ class UniversalReader {
     const TensorId stored = graph.view(copy).tensor;
     if (joiner_.dtype(*number) != DType::kFloat32) return {};
     // Of a tensor that tensor parallel ranks have parts of, ds_to_universal writes the first part only.
-    if (tree_->tensor_ranks() > 1 && joiner_.stored(part).tensors[stored.index()].shape != shape) return {};
+    if (tree_->files().rank_count() > 1 && joiner_.stored(part).tensors[stored.index()].shape != shape) return {};
     return joiner_.add_box(*number, DeviceId(0), part, stored, Box::whole(shape), Dims::filled(shape.rank(), 0));
   }
 

@@ -14,8 +14,6 @@
 namespace tenplex::deepspeed {
 namespace {
 
-constexpr std::string_view kSlotStart = "optimizer.state.";
-
 Error missing(std::string_view what) {
   return unsupported(fmt::format(
       "a universal checkpoint needs '{}', which the source does not have: DeepSpeed would not load it", what));
@@ -31,13 +29,18 @@ class StateFinder {
     auto groups = ParameterGroups::read(graph_, find_item(graph_, found_.model_states, "param_shapes"));
     if (!groups) return std::move(groups).error();
     TENPLEX_TRY(add_parameters(*groups));
+    if (!steps_.empty()) return stray_slot(kStepSlot, steps_.begin()->first);
     if (slots_.empty()) return std::move(found_);
     const auto& [name, slots] = *slots_.begin();
-    return unsupported(fmt::format("'optimizer.state.{}.{}' is of no parameter in 'common.model_states.param_shapes'",
-                                   slots[0].file == kMasterFile ? kMasterSlot : slots[0].file, name));
+    return stray_slot(slots[0].file == kMasterFile ? kMasterSlot : slots[0].file, name);
   }
 
  private:
+  static Error stray_slot(std::string_view slot, std::string_view name) {
+    return unsupported(
+        fmt::format("'optimizer.state.{}.{}' is of no parameter in 'common.model_states.param_shapes'", slot, name));
+  }
+
   Result<void> sort_entries() {
     const auto items = mapping_items(graph_, graph_.root);
     if (!items) return missing("common.model_states");
@@ -65,7 +68,11 @@ class StateFinder {
     if (dot == 0 || dot == std::string_view::npos || dot + 1 == rest.size())
       return unsupported(fmt::format("'{}' is no name of an optimizer's slot: optimizer.state.SLOT.PARAMETER", key));
     const std::string_view slot = rest.substr(0, dot);
-    if (slot == kMasterFile || slot == "step" || slot.find('/') != std::string_view::npos)
+    if (slot == kStepSlot && tensors_[graph_.view(value).tensor.index()].shape.empty()) {
+      steps_.emplace(rest.substr(dot + 1), value);
+      return {};
+    }
+    if (slot == kMasterFile || slot == kStepSlot || slot.find('/') != std::string_view::npos)
       return unsupported(fmt::format("'{}': a universal checkpoint has another use for '{}.pt'", key, slot));
     slots_[std::string(rest.substr(dot + 1))].push_back({std::string(slot == kMasterSlot ? kMasterFile : slot), value});
     return {};
@@ -105,7 +112,12 @@ class StateFinder {
       UniversalParameter& parameter = found_.parameters.emplace_back();
       parameter.name = from.name;
       parameter.notes = find_item(graph_, notes, from.name);
-      parameter.step = find_item(graph_, find_item(graph_, state, static_cast<std::int64_t>(from.group)), "step");
+      const auto step = steps_.find(from.name);
+      parameter.step =
+          step != steps_.end()
+              ? step->second
+              : find_item(graph_, find_item(graph_, state, static_cast<std::int64_t>(from.group)), kStepSlot);
+      if (step != steps_.end()) steps_.erase(step);
       const auto slots = slots_.find(from.name);
       if (!model_.contains(from.name)) return missing(from.name);
       if (slots == slots_.end()) return missing(fmt::format("optimizer.state.fp32_param.{}", from.name));
@@ -141,6 +153,7 @@ class StateFinder {
   NodeId base_ = kNoNode;
   std::unordered_map<std::string_view, NodeId> model_;
   std::unordered_map<std::string, std::vector<UniversalSlot>> slots_;  // by parameter
+  std::unordered_map<std::string, NodeId> steps_;                      // the same
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 //
 //   "words.weight"                              ─► a tensor of the model
 //   "optimizer.state.exp_avg.words.weight"      ─► slot exp_avg of parameter words.weight
+//   "optimizer.state.step.words.weight"         ─► its number of steps; else that of its group
 //   "common" / "model_states", "optimizer_state", "parameters"; the rest of it goes along in the model's states
 //
 // Value type; borrows the graph. Threads: as any value.
@@ -21,6 +22,11 @@ namespace tenplex::deepspeed {
 
 /// The file of a parameter's float32 master.
 inline constexpr std::string_view kMasterFile = "fp32";
+
+/// Begins the names of slots: optimizer.state.SLOT.PARAMETER.
+inline constexpr std::string_view kSlotStart = "optimizer.state.";
+/// The slot with a parameter's number of steps, a tensor of no dimension.
+inline constexpr std::string_view kStepSlot = "step";
 
 struct UniversalSlot {
   std::string file;  ///< "fp32", "exp_avg", …

@@ -13,17 +13,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "tenplex/base/crc32.h"
 #include "tenplex/formats/deepspeed/deepspeed_format.h"
+#include "tenplex/formats/deepspeed/made_state.h"
 #include "tenplex/formats/deepspeed/model_tree.h"
 #include "tenplex/formats/deepspeed/universal_state.h"
 #include "tenplex/formats/state/graph_copy.h"
 #include "tenplex/formats/state/lookup.h"
 #include "tenplex/formats/state/row_major.h"
+#include "tenplex/formats/target_notes.h"
 #include "tenplex/formats/torch/torch_object.h"
 #include "tenplex/formats/whole_tensor.h"
 
@@ -31,10 +37,12 @@ namespace tenplex {
 namespace deepspeed {
 namespace {
 
+static_assert(std::endian::native == std::endian::little, "the bytes of a float are written as they are in memory");
 constexpr std::size_t kFewParts = 3;  // one tensor: the archive is made again for each literal
 
-class UniversalWriter final : public CheckpointWriter {
+class UniversalWriter final : public CheckpointWriter, public NotedWriter {
  public:
+  const TargetNotes& notes() const override { return notes_; }
   Result<OutputPlan> prepare(const WriteRequest& request) override;
   Result<std::string> literal(std::int32_t file, std::size_t segment,
                               std::span<const std::uint32_t> crcs) const override;
@@ -54,6 +62,7 @@ class UniversalWriter final : public CheckpointWriter {
     std::uint32_t index = 0;  // of the parameter, or in the model
     std::uint32_t slot = 0;
     std::size_t parts = 0;
+    std::vector<std::size_t> steps;  // parts with the bytes of step()
     std::unique_ptr<ZipLayout> zip;  // without its pickle; of files with many tensors
   };
 
@@ -68,15 +77,28 @@ class UniversalWriter final : public CheckpointWriter {
   NodeId leaf(StateGraph* to, NodeId tensor) const;
   NodeId copy(StateGraph* to, NodeId node) const;
   Result<TorchObject> object_of(const File& file) const;
+  Result<void> use_state(const StateGraph& source, const std::optional<std::int64_t>& steps);
+  Result<void> add_parts(File* file, TorchObject object, OutputFile* out);
   Segment data_segment(std::vector<StorageView> views, std::int64_t bytes);
+  bool is_made(const File& file, std::size_t segment) const;
+
+  // After the target's tensors.
+  TensorId step() const { return TensorId(target_->tensors().size()); }
+  TensorId empty() const { return TensorId(target_->tensors().size() + 1); }
 
   const Collection* target_ = nullptr;
-  const StateGraph* graph_ = nullptr;  // of the source, which outlives the writer
+  const StateGraph* graph_ = nullptr;  // of the source, which outlives the writer, or of made_
+  std::optional<MadeState> made_;
   UniversalState state_;
-  std::vector<TensorInfo> tensors_;  // of the target, and one without elements
+  std::vector<TensorInfo> tensors_;  // of the target, step() and empty()
   std::vector<File> files_;
+  TargetNotes notes_;
   std::vector<std::vector<StorageView>> shared_;
 };
+
+bool is_floating(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 || dtype == DType::kFloat64;
+}
 
 bool is_folder_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
@@ -123,11 +145,14 @@ void UniversalWriter::list_files() {
     if (state_.parameters[index].step != kNoNode) add_file(Kind::kStep, index);
   }
   // Frozen parameters and buffers, as ds_to_universal; there they are float32 whatever they were.
+  const bool only_weights = made_ && !made_->has_optimizer;
   std::unordered_set<std::string_view> trained;
   for (const UniversalParameter& parameter : state_.parameters) trained.insert(parameter.name);
   for (std::uint32_t index = 0; index < state_.model.size(); ++index) {
     const auto& [name, node] = state_.model[index];
-    const bool is_float = tensors_[graph_->view(node).tensor.index()].dtype == DType::kFloat32;
+    const DType dtype = tensors_[graph_->view(node).tensor.index()].dtype;
+    // Weights alone are loaded from these files, of any type.
+    const bool is_float = dtype == DType::kFloat32 || (only_weights && is_floating(dtype));
     if (is_float && !trained.contains(name) && is_folder_name(name)) add_file(Kind::kUntrained, index);
   }
   for (const Kind kind : {Kind::kOptimizer, Kind::kModel, Kind::kEmptyModel}) add_file(kind);
@@ -224,11 +249,11 @@ StateGraph UniversalWriter::model_tree(bool with_parameters) const {
   if (with_parameters) return tree;
   const NodeId copied = find_item(tree, tree.root, "module");
   for (const UniversalParameter& parameter : state_.parameters) {
-    TensorView empty;
-    empty.tensor = TensorId(tensors_.size() - 1);
-    empty.storage = 0x80000000U + static_cast<std::uint32_t>(&parameter - state_.parameters.data());
-    empty.strides = Dims{1};
-    const NodeId value = tree.add_tensor(empty);
+    TensorView place;
+    place.tensor = empty();
+    place.storage = 0x80000000U + static_cast<std::uint32_t>(&parameter - state_.parameters.data());
+    place.strides = Dims{1};
+    const NodeId value = tree.add_tensor(place);
     set_item(tree, copied, parameter.name, value);
   }
   // The values that were there are reached no more.
@@ -278,38 +303,63 @@ Segment UniversalWriter::data_segment(std::vector<StorageView> views, std::int64
   return segment;
 }
 
-Result<OutputPlan> UniversalWriter::prepare(const WriteRequest& request) {
-  target_ = request.target;
-  graph_ = &request.source->state;
-  tensors_.assign(target_->tensors().begin(), target_->tensors().end());
-  if (graph_->root == kNoNode)
-    return unsupported(
-        "a universal checkpoint needs 'common.model_states' and 'common.optimizer_state' of a DeepSpeed checkpoint, "
-        "and "
-        "the source has nothing but tensors: DeepSpeed would not load it");
-  TENPLEX_TRY(check_request(request));
+// That of the source, or what is made of it if it is no DeepSpeed checkpoint.
+Result<void> UniversalWriter::use_state(const StateGraph& source, const std::optional<std::int64_t>& steps) {
+  tensors_.push_back({"", DType::kFloat32, {}});
+  tensors_.push_back({"", DType::kFloat32, {0}});
+  graph_ = &source;
+  TENPLEX_ASSIGN_OR_RETURN(made_, make_state(source, target_->tensors(), {steps, step()}));
+  if (made_) {
+    graph_ = &made_->graph;
+    notes_.not_compared = {"common.model_states", "common.optimizer_state", "optimizer.state.step."};
+    if (made_->has_masters) notes_.not_compared.push_back(fmt::format("{}{}.", kSlotStart, kMasterSlot));
+  } else if (steps) {
+    return invalid_argument("--optimizer-steps: the source says itself how many steps its optimizer has made");
+  }
   TENPLEX_ASSIGN_OR_RETURN(state_, find_universal_state(*graph_, tensors_));
   for (const UniversalParameter& parameter : state_.parameters)
     if (!is_folder_name(parameter.name) || parameter.name == "optimizer_state.pt")
       return unsupported(fmt::format("parameter '{}' cannot be the name of a folder", parameter.name));
-  tensors_.push_back({"", DType::kFloat32, {0}});
+  if (!made_ || made_->has_optimizer) return {};
+  for (const auto& [name, node] : state_.model)
+    if (!is_folder_name(name)) return unsupported(fmt::format("parameter '{}' cannot be the name of a folder", name));
+  return {};
+}
+
+Result<void> UniversalWriter::add_parts(File* file, TorchObject object, OutputFile* out) {
+  file->parts = object.zip.part_count();
+  for (std::size_t part = 0; part < file->parts; ++part) {
+    Segment segment;
+    if (part % 2 == 1) {
+      std::vector<StorageView>& views = object.storages[object.zip.data_number(part)];
+      if (views.front().tensor == step()) {
+        file->steps.push_back(part);
+      } else {
+        segment = data_segment(std::move(views), object.zip.part_size(part));
+      }
+    }
+    segment.size_bytes = object.zip.part_size(part);
+    out->segments.push_back(segment);
+  }
+  if (file->parts <= kFewParts) return {};
+  object.zip.take_pickle();
+  file->zip = std::make_unique<ZipLayout>(std::move(object.zip));
+  return {};
+}
+
+Result<OutputPlan> UniversalWriter::prepare(const WriteRequest& request) {
+  target_ = request.target;
+  tensors_.assign(target_->tensors().begin(), target_->tensors().end());
+  TENPLEX_TRY(check_request(request));
+  TENPLEX_TRY(use_state(request.source->state, request.optimizer_steps));
   list_files();
   OutputPlan plan;
+  plan.files.reserve(files_.size());
   for (File& file : files_) {
     TENPLEX_ASSIGN_OR_RETURN(TorchObject object, object_of(file));
-    file.parts = object.zip.part_count();
     OutputFile& out = plan.files.emplace_back();
     out.path = path_of(file);
-    for (std::size_t part = 0; part < file.parts; ++part) {
-      Segment segment;
-      if (part % 2 == 1)
-        segment = data_segment(object.storages[object.zip.data_number(part)], object.zip.part_size(part));
-      segment.size_bytes = object.zip.part_size(part);
-      out.segments.push_back(segment);
-    }
-    if (file.parts <= kFewParts) continue;
-    object.zip.take_pickle();
-    file.zip = std::make_unique<ZipLayout>(std::move(object.zip));
+    TENPLEX_TRY(add_parts(&file, std::move(object), &out));
   }
   OutputFile& latest = plan.manifest.emplace();
   latest.path = "latest_universal";
@@ -317,15 +367,22 @@ Result<OutputPlan> UniversalWriter::prepare(const WriteRequest& request) {
   return plan;
 }
 
+bool UniversalWriter::is_made(const File& file, std::size_t segment) const {
+  return std::find(file.steps.begin(), file.steps.end(), segment) != file.steps.end();
+}
+
 Result<std::string> UniversalWriter::literal(std::int32_t index, std::size_t segment,
                                              std::span<const std::uint32_t> crcs) const {
   if (index < 0) return state_.tag;
   const File& file = files_[static_cast<std::size_t>(index)];
-  TENPLEX_CHECK(segment % 2 == 0 && segment < file.parts);
+  TENPLEX_CHECK(segment < file.parts && (segment % 2 == 0 || is_made(file, segment)));
+  std::string steps(sizeof(float), '\0');
+  if (made_) std::memcpy(steps.data(), &made_->steps, sizeof(float));
+  if (segment % 2 == 1) return steps;
   std::vector<std::uint32_t> data_crcs;
   const bool is_last = segment + 1 == file.parts;
   for (std::size_t data = is_last || segment == 0 ? 1 : segment - 1; data < segment; data += 2)
-    data_crcs.push_back(crcs[data]);
+    data_crcs.push_back(is_made(file, data) ? crc32(0, as_bytes(steps)) : crcs[data]);
   if (file.zip && segment > 0) return file.zip->literal(segment, data_crcs);
   TENPLEX_ASSIGN_OR_RETURN(const TorchObject object, object_of(file));
   return object.zip.literal(segment, data_crcs);

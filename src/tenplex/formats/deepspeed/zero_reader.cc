@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,25 +40,23 @@ class ZeroReader {
       : tag_(tag), joiner_(files, tag.base, {options, tag.prefix, {kParameterNumber}}) {}
 
   Result<std::unique_ptr<CheckpointReader>> run() {
-    std::vector<std::vector<CheckpointJoiner::Part>> models(tag_.ranks.size());
-    for (std::size_t rank = 0; rank < tag_.ranks.size(); ++rank)
-      for (const std::string& name : tag_.ranks[rank].models()) {
-        TENPLEX_ASSIGN_OR_RETURN(models[rank].emplace_back(), joiner_.open(name));
-      }
-    std::vector<CheckpointJoiner::Part> experts;
-    for (const std::string& name : tag_.experts) {
-      TENPLEX_ASSIGN_OR_RETURN(experts.emplace_back(), joiner_.open(name));
-    }
-    TENPLEX_ASSIGN_OR_RETURN(ModelTree tree, ModelTree::make(std::move(models), std::move(experts), &joiner_));
+    TENPLEX_ASSIGN_OR_RETURN(ModelTree::Files files, open_model());
+    TENPLEX_ASSIGN_OR_RETURN(const std::unique_ptr<ModelTree> made, ModelTree::make(std::move(files), &joiner_));
+    ModelTree& tree = *made;
     TENPLEX_TRY(check_ranks(tree));
     const auto experts_of = list_items(tree.model_file().state, tree.item("num_experts"));
     if (tag_.experts.empty() && experts_of && !experts_of->empty())
       return corrupt(fmt::format("'{}': 'num_experts' says that there are experts, and no file of one is there",
                                  joiner_.name(tree.model_part())));
+    if (tree.files().is_pipeline() && tag_.layers.empty())
+      return corrupt(
+          fmt::format("'{}': 'module' is None, as in a pipeline, and the files of its layers "
+                      "(layer_…_model_states.pt) are missing",
+                      joiner_.name(tree.model_part())));
     TENPLEX_TRY(read_optimizers(tree));
     if (!ranks_.empty()) {
       TENPLEX_TRY(compare_optimizers(&tree));
-      TENPLEX_TRY(place_slots(ranks_, expert_order(tree), &joiner_, &tree.groups()));
+      TENPLEX_TRY(place(&tree));
       tree.add_common("optimizer_state", copy_optimizer_state());
       add_notes(&tree);
       TENPLEX_TRY(add_rest_of_file(&tree));
@@ -67,15 +66,69 @@ class ZeroReader {
     info.format = "deepspeed";
     info.has_common = true;
     note_others(tag_, &info.problems);
-    const std::size_t data_ranks = std::max<std::size_t>(first_files().optimizers.size(), 1);
-    info.detail = fmt::format("DeepSpeed {}, {}", stage_text(), counted(data_ranks, "data parallel rank"));
-    if (tag_.ranks.size() > 1) info.detail += fmt::format(", {}", counted(tag_.ranks.size(), "tensor parallel rank"));
-    info.device_count = static_cast<int>(data_ranks * tag_.ranks.size());
-    return std::move(tree).finish(std::move(info));
+    const RankMesh& mesh = tree.files().mesh();
+    info.detail = fmt::format("DeepSpeed {}, {}", stage_text(), counted(mesh.data_ranks, "data parallel rank"));
+    if (mesh.tensor_ranks > 1) info.detail += fmt::format(", {}", counted(mesh.tensor_ranks, "tensor parallel rank"));
+    if (mesh.stages > 1) info.detail += fmt::format(", {}", counted(mesh.stages, "pipeline stage"));
+    info.device_count = static_cast<int>(mesh.data_ranks * mesh.tensor_ranks * mesh.stages);
+    return tree.finish(std::move(info));
   }
 
  private:
-  const TensorRankFiles& first_files() const { return tag_.ranks[0]; }
+  const ModelRankFiles& first_files() const { return tag_.ranks[0]; }
+
+  Result<ModelTree::Files> open_model() {
+    ModelTree::Files files;
+    files.data_ranks = std::max<std::size_t>(first_files().optimizers.size(), 1);
+    files.models.resize(tag_.ranks.size());
+    for (std::size_t rank = 0; rank < tag_.ranks.size(); ++rank)
+      for (const std::string& name : tag_.ranks[rank].models()) {
+        TENPLEX_ASSIGN_OR_RETURN(files.models[rank].emplace_back(), joiner_.open(name));
+      }
+    for (const std::string& name : tag_.experts) {
+      TENPLEX_ASSIGN_OR_RETURN(files.experts.emplace_back(), joiner_.open(name));
+    }
+    files.layers.reserve(tag_.layers.size());
+    for (const LayerFiles& layer : tag_.layers) {
+      files.layers.push_back({layer.layer, {}});
+      for (const std::string& name : layer.names) {
+        TENPLEX_ASSIGN_OR_RETURN(files.layers.back().parts.emplace_back(), joiner_.open(name));
+      }
+    }
+    return files;
+  }
+
+  Result<void> place(ModelTree* tree) {
+    const RankMesh& mesh = tree->files().mesh();
+    const ExpertOrder order = expert_order(*tree);
+    for (std::size_t stage = 0; stage < mesh.stages; ++stage) {
+      const std::span ranks = std::span(ranks_).subspan(stage * mesh.tensor_ranks, mesh.tensor_ranks);
+      TENPLEX_TRY(check_settings(ranks[0][0]));
+      TENPLEX_TRY(place_slots(ranks, {tree->stage_groups(stage), first(), order}, &joiner_, &tree->groups()));
+    }
+    return {};
+  }
+
+  // The groups of all stages become one, so they have the same learning rate and so on.
+  Result<void> check_settings(const RankOptimizer& rank) const {
+    if (&rank == &first()) return {};
+    StateGraph one = graph_of(first());
+    StateGraph other = graph_of(rank);
+    const auto groups = list_items(one, find_item(one, first().file.base, "param_groups"));
+    const auto others = list_items(other, find_item(other, rank.file.base, "param_groups"));
+    if (!groups || !others || groups->size() != others->size()) return {};
+    for (std::size_t group = 0; group < groups->size(); ++group) {
+      if (!is_dict(one, (*groups)[group]) || !is_dict(other, (*others)[group])) continue;
+      remove_item(one, (*groups)[group], "params");
+      remove_item(other, (*others)[group], "params");
+      if (!equal_objects(one, (*groups)[group], other, (*others)[group]))
+        return unsupported(
+            fmt::format("'{}' group {}: its settings in 'param_groups' are not those in '{}': groups of "
+                        "the stages of a pipeline are joined by their numbers",
+                        joiner_.name(rank.part), group, joiner_.name(first().part)));
+    }
+    return {};
+  }
   const RankOptimizer& first() const { return ranks_[0][0]; }
 
   std::string stage_text() const {
@@ -126,10 +179,10 @@ class ZeroReader {
     if (first_files().optimizers.empty()) return {};
     const auto count = static_cast<std::int64_t>(first_files().optimizers.size());
     ranks_.resize(tag_.ranks.size());
-    for (std::size_t tensor_rank = 0; tensor_rank < tag_.ranks.size(); ++tensor_rank)
-      for (const std::string& name : tag_.ranks[tensor_rank].optimizers) {
-        RankOptimizer& rank = ranks_[tensor_rank].emplace_back();
-        rank.device = tree.device(tensor_rank, ranks_[tensor_rank].size() - 1);
+    for (std::size_t model_rank = 0; model_rank < tag_.ranks.size(); ++model_rank)
+      for (const std::string& name : tag_.ranks[model_rank].optimizers) {
+        RankOptimizer& rank = ranks_[model_rank].emplace_back();
+        rank.device = tree.files().device(model_rank, ranks_[model_rank].size() - 1);
         TENPLEX_ASSIGN_OR_RETURN(rank.part, joiner_.open(name));
         auto file = read_optimizer_file(joiner_.stored(rank.part), count);
         if (!file) return std::move(file).error().with_context(fmt::format("'{}'", name));
@@ -166,8 +219,7 @@ class ZeroReader {
       kept.insert(kept.end(), {joiner_.state().add_string(std::string(key)), value});
     }
     TENPLEX_TRY(compare_versions(rank, *tree));
-    if (!kept.empty())
-      tree->add_of_rank(rank.device.value(), "optimizer_state", joiner_.state().add_dict(std::move(kept)));
+    if (!kept.empty()) tree->add_of_rank(rank.device, "optimizer_state", joiner_.state().add_dict(std::move(kept)));
     return {};
   }
 
@@ -232,7 +284,7 @@ class ZeroReader {
 
   const TagFiles& tag_;
   CheckpointJoiner joiner_;
-  std::vector<std::vector<RankOptimizer>> ranks_;  // of tensor parallel ranks, and in each of data parallel ranks
+  std::vector<std::vector<RankOptimizer>> ranks_;  // by model rank, and in each of data parallel ranks
 };
 
 }  // namespace

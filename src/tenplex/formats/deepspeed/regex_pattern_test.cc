@@ -1,6 +1,6 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/formats/deepspeed/name_pattern.h"
+#include "tenplex/formats/deepspeed/regex_pattern.h"
 
 #include <gtest/gtest.h>
 
@@ -10,13 +10,13 @@ namespace tenplex::deepspeed {
 namespace {
 
 bool matches(std::string_view pattern, std::string_view name) {
-  const auto parsed = NamePattern::parse(pattern);
+  const auto parsed = RegexPattern::parse(pattern);
   EXPECT_TRUE(parsed.has_value()) << pattern;
   return parsed.has_value() && parsed->matches(name);
 }
 
 // What Python's re.match says of the same.
-TEST(NamePattern, MatchesFromTheStart) {
+TEST(RegexPattern, MatchesFromTheStart) {
   EXPECT_TRUE(matches(R"(layers\.\d+\.up)", "layers.12.up.weight"));
   EXPECT_FALSE(matches(R"(layers\.\d+\.up$)", "layers.12.up.weight"));
   EXPECT_FALSE(matches(R"(up)", "layers.12.up"));
@@ -40,7 +40,7 @@ TEST(NamePattern, MatchesFromTheStart) {
   EXPECT_TRUE(matches("a?", ""));
 }
 
-TEST(NamePattern, IsRefusedWhereItNeedsMore) {
+TEST(RegexPattern, IsRefusedWhereItNeedsMore) {
   const std::string deep = std::string(30, '(') + std::string(30, ')');
   for (const std::string& pattern :
        {std::string(R"((a)\1)"), std::string("(?=a)"),    std::string("(?i)a"),
@@ -51,14 +51,14 @@ TEST(NamePattern, IsRefusedWhereItNeedsMore) {
         std::string("\\b"),      std::string("[\\b]"),    std::string("^*"),
         std::string("\xc3\xa4"), std::string(1001, 'a'),  std::string("((((a{99}){99}){99}){99}){99}"),
         std::string("a{-1}"),    std::string("[a-\\d]"),  deep}) {
-    const auto parsed = NamePattern::parse(pattern);
+    const auto parsed = RegexPattern::parse(pattern);
     ASSERT_FALSE(parsed.has_value()) << pattern;
     EXPECT_EQ(parsed.error().code(), ErrorCode::kUnsupported);
   }
 }
 
-TEST(NamePattern, TakesTimeInProportionToTheName) {
-  const auto parsed = NamePattern::parse("(a|a|a*)*(a|aa)*b$");
+TEST(RegexPattern, TakesTimeInProportionToTheName) {
+  const auto parsed = RegexPattern::parse("(a|a|a*)*(a|aa)*b$");
   ASSERT_TRUE(parsed.has_value());
   EXPECT_FALSE(parsed->matches(std::string(100'000, 'a')));
 }

@@ -20,18 +20,18 @@
 
 namespace tenplex::deepspeed {
 
-class NamePattern {
+class RegexPattern {
  public:
   /// Errors: unsupported, with the character that is the trouble, for what is not known here, for more than 1,000
   /// characters, for what is no ASCII, and for repeats that need more than 10,000 states.
-  static Result<NamePattern> parse(std::string_view text);
+  static Result<RegexPattern> parse(std::string_view text);
 
   /// As re.match: from the start of the name, and not necessarily to its end. Requires: the name is ASCII.
   /// Cost: O(states · name).
   bool matches(std::string_view name) const;
 
  private:
-  friend class NamePatternParser;
+  friend class RegexPatternParser;
   enum class Op : std::uint8_t { kSet, kSplit, kStart, kEnd, kVeryEnd, kMatch };
   struct State {
     Op op = Op::kMatch;

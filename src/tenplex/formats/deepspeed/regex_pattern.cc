@@ -1,12 +1,13 @@
 // Copyright The Tenplex Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "tenplex/formats/deepspeed/name_pattern.h"
+#include "tenplex/formats/deepspeed/regex_pattern.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 namespace tenplex::deepspeed {
@@ -61,17 +62,17 @@ struct Expression {
 
 }  // namespace
 
-class NamePatternParser {
+class RegexPatternParser {
  public:
-  explicit NamePatternParser(std::string_view text) : text_(text) {}
+  explicit RegexPatternParser(std::string_view text) : text_(text) {}
 
-  Result<NamePattern> run() {
+  Result<RegexPattern> run() {
     if (text_.size() > kMaxCharacters) return bad(fmt::format("it has more than {} characters", kMaxCharacters));
     for (const char character : text_)
       if (static_cast<unsigned char>(character) >= 128) return bad("it has characters that are no ASCII");
     TENPLEX_ASSIGN_OR_RETURN(const Expression whole, choice(0));
     if (at_ < text_.size()) return bad("a ')' closes nothing");
-    found_.states_.push_back({NamePattern::Op::kMatch, 0, 0});
+    found_.states_.push_back({RegexPattern::Op::kMatch, 0, 0});
     found_.first_ = emit(whole, 0);
     if (too_large_) return bad(fmt::format("its repeats need more than {} states", kMaxStates));
     return std::move(found_);
@@ -250,7 +251,7 @@ class NamePatternParser {
     return value;
   }
 
-  std::uint32_t add(NamePattern::Op op, std::uint32_t next, std::uint32_t other = 0) {
+  std::uint32_t add(RegexPattern::Op op, std::uint32_t next, std::uint32_t other = 0) {
     too_large_ = too_large_ || found_.states_.size() >= kMaxStates;
     if (too_large_) return 0;
     found_.states_.push_back({op, next, other});
@@ -262,13 +263,13 @@ class NamePatternParser {
     if (too_large_) return 0;
     switch (expression.kind) {
       case Expression::Kind::kSequence:
-        for (auto part = expression.parts.rbegin(); part != expression.parts.rend(); ++part) next = emit(*part, next);
+        for (const Expression& part : std::ranges::reverse_view(expression.parts)) next = emit(part, next);
         return next;
       case Expression::Kind::kChoice: {
         std::uint32_t first = emit(expression.parts.back(), next);
-        for (std::size_t part = expression.parts.size() - 1; part > 0; --part) {
-          const std::uint32_t one = emit(expression.parts[part - 1], next);
-          first = add(NamePattern::Op::kSplit, one, first);
+        for (auto part = expression.parts.rbegin() + 1; part != expression.parts.rend(); ++part) {
+          const std::uint32_t one = emit(*part, next);
+          first = add(RegexPattern::Op::kSplit, one, first);
         }
         return first;
       }
@@ -276,27 +277,27 @@ class NamePatternParser {
         return emit_repeat(expression, next);
       case Expression::Kind::kSet:
         found_.sets_.push_back(expression.set);
-        return add(NamePattern::Op::kSet, next, static_cast<std::uint32_t>(found_.sets_.size() - 1));
+        return add(RegexPattern::Op::kSet, next, static_cast<std::uint32_t>(found_.sets_.size() - 1));
       case Expression::Kind::kStart:
-        return add(NamePattern::Op::kStart, next);
+        return add(RegexPattern::Op::kStart, next);
       case Expression::Kind::kEnd:
-        return add(NamePattern::Op::kEnd, next);
+        return add(RegexPattern::Op::kEnd, next);
       case Expression::Kind::kVeryEnd:
         break;
     }
-    return add(NamePattern::Op::kVeryEnd, next);
+    return add(RegexPattern::Op::kVeryEnd, next);
   }
 
   std::uint32_t emit_repeat(const Expression& repeat, std::uint32_t next) {
     std::uint32_t first = next;
     if (repeat.most == kUnbounded) {
-      first = add(NamePattern::Op::kSplit, 0, next);
+      first = add(RegexPattern::Op::kSplit, 0, next);
       const std::uint32_t body = emit(repeat.parts[0], first);
       if (!too_large_) found_.states_[first].next = body;
     } else {
       for (int count = repeat.least; count < repeat.most && !too_large_; ++count) {
         const std::uint32_t body = emit(repeat.parts[0], first);
-        first = add(NamePattern::Op::kSplit, body, next);
+        first = add(RegexPattern::Op::kSplit, body, next);
       }
     }
     for (int count = 0; count < repeat.least && !too_large_; ++count) first = emit(repeat.parts[0], first);
@@ -305,13 +306,13 @@ class NamePatternParser {
 
   std::string_view text_;
   std::size_t at_ = 0;
-  NamePattern found_;
+  RegexPattern found_;
   bool too_large_ = false;
 };
 
-Result<NamePattern> NamePattern::parse(std::string_view text) { return NamePatternParser(text).run(); }
+Result<RegexPattern> RegexPattern::parse(std::string_view text) { return RegexPatternParser(text).run(); }
 
-bool NamePattern::matches(std::string_view name) const {
+bool RegexPattern::matches(std::string_view name) const {
   std::vector<std::size_t> seen(states_.size(), name.size() + 1);  // the place in the name
   std::vector<std::uint32_t> now = {first_};
   std::vector<std::uint32_t> next;
