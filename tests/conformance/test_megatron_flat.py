@@ -170,8 +170,9 @@ def test_distrib_optim_becomes_a_distributed_checkpoint(name: str, megatron_lega
 
 def test_distrib_optim_becomes_that_of_a_plain_optimizer(megatron_legacy_case: Case, tmp_path: Path) -> None:
     """Megatron-LM's mixed-precision optimizer, for another grid: the copies, the moments, and a step each."""
-    options = ("--format", "megatron", "--layout", "megatron-gpt", "--to", "tp=2")
+    options = ("--format", "megatron", "--layout", "megatron-gpt", "--to", "tp=2", "--verify")
     tenplex("reshard", megatron_legacy_case("flat"), tmp_path / "out", *options)
+    tenplex("verify", megatron_legacy_case("flat"), tmp_path / "out", "--only", "tensors")
     assert not list((tmp_path / "out").rglob("distrib_optim.pt"))
     state = torch.load(next((tmp_path / "out").rglob("mp_rank_01/model_optim_rng.pt")), weights_only=False)
     optimizer: dict[str, Any] = state["optimizer"]

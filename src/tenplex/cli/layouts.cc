@@ -116,7 +116,8 @@ Command check_command(CLI::App& parent) {
           ->type_name("PATH");
   add_mesh_option(*command, "--to", options->layout.sizes, "Sizes of the mesh axes; left out means 1");
   add_reading_options(*command, options->checkpoint);
-  for (const char* option : {"--to", "--from", "--from-layout", "--map", "--sizes", "--objects", "--follow-links"})
+  for (const char* option :
+       {"--to", "--from", "--from-layout", "--map", "--sizes", "--param-order", "--objects", "--follow-links"})
     command->get_option(option)->needs(checkpoint);  // without effect on the layout alone
   add_json_option(*command, options->json);
   return {command, &options->json, [options](const Context& context) { return check(context, *options); }};

@@ -22,6 +22,7 @@
 #include "tenplex/cli/target_check.h"
 #include "tenplex/cli/tie_check.h"
 #include "tenplex/formats/hf/config_dtype.h"
+#include "tenplex/formats/master_slot.h"
 #include "tenplex/formats/watched_reader.h"
 #include "tenplex/io/path.h"
 #include "tenplex/reshard/reshard.h"
@@ -136,8 +137,10 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
   if (options.overwrite) {
     TENPLEX_ASSIGN_OR_RETURN(replaced, look_at(context.files, target_path));
   }
-  TENPLEX_ASSIGN_OR_RETURN(std::shared_ptr<const CheckpointReader> source,
-                           open_source(context, options.source, FromMeans::kError, options.to.layout));
+  TENPLEX_ASSIGN_OR_RETURN(auto reader, open_source(context, options.source, FromMeans::kError, options.to.layout));
+  TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, reader->info().format)));
+  if (format->one_master_name) reader = with_one_master_name(std::move(reader));
+  std::shared_ptr<const CheckpointReader> source = std::move(reader);
   const std::shared_ptr<const CheckpointReader> opened = source;
   const CheckpointInfo& info = opened->info();
   if (options.overwrite) {
@@ -147,7 +150,6 @@ Result<Outcome> perform(const Context& context, const ReshardCommandOptions& opt
                                options.source.reading()));
   }
   for (const std::string& problem : info.problems) warn(options.source.path + ": " + problem);
-  TENPLEX_ASSIGN_OR_RETURN(const Format* format, find_format(format_of_target(options, info.format)));
   if (options.max_file != kNoMaxFile && format->name != "hf")
     return invalid_argument(
         fmt::format("--max-file is for format 'hf', and the target is of format '{}': leave it out", format->name));

@@ -13,6 +13,7 @@
 #include "tenplex/cli/json_output.h"
 #include "tenplex/cli/progress_line.h"
 #include "tenplex/cli/source.h"
+#include "tenplex/formats/master_slot.h"
 #include "tenplex/formats/safetensors/rank_folder.h"
 #include "tenplex/formats/watched_reader.h"
 #include "tenplex/reshard/verify.h"
@@ -123,6 +124,8 @@ Result<Readers> open_both(const Context& context, const VerifyCommandOptions& op
   TENPLEX_ASSIGN_OR_RETURN(readers.first,
                            open_source(context, first, needed ? FromMeans::kAssumption : FromMeans::kError));
   TENPLEX_ASSIGN_OR_RETURN(readers.second, open_source(context, second, FromMeans::kAssumption));
+  if (has_common_master_name(readers.second->info())) readers.first = with_one_master_name(std::move(readers.first));
+  if (has_common_master_name(readers.first->info())) readers.second = with_one_master_name(std::move(readers.second));
   return readers;
 }
 

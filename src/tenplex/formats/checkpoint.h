@@ -240,6 +240,7 @@ struct Format {
   /// The target with further cuts that the format's own library makes, to be written as it would; null: none. The
   /// writer takes any target.
   std::unique_ptr<Collection> (*as_stored)(std::unique_ptr<Collection> target) = nullptr;
+  bool one_master_name = false;  ///< what is written must have gone through with_one_master_name()
 };
 
 /// All formats, in the order in which detection tries them.

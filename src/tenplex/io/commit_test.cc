@@ -197,6 +197,22 @@ TEST(AtomicTarget, SwapsBackWhatCameBetweenLookAndSwap) {
   EXPECT_EQ(memory.content("/out/target").value(), "newer");
 }
 
+TEST(AtomicTarget, NamesAnOldTargetThatCannotBeRemoved) {
+  class Stuck : public WatchedFileSystem {
+   public:
+    using WatchedFileSystem::WatchedFileSystem;
+    Result<void> remove_all(const std::string& path) override { return io_error(path + ": Operation not permitted"); }
+  };
+  MemoryFileSystem memory;
+  memory.put_file("/out/target", "old");
+  Stuck files(memory);
+  const auto target = AtomicTarget::begin(files, "/out/target", {.single_file = true, .overwrite = true}).value();
+  ASSERT_TRUE(write_file(*target, "", "new").has_value());
+  ASSERT_TRUE(target->commit().has_value());
+  EXPECT_EQ(memory.content("/out/target").value(), "new");
+  EXPECT_EQ(memory.content(target->left_behind()).value(), "old");
+}
+
 TEST(AtomicTarget, RefusesUnsafeNames) {
   MemoryFileSystem files;
   files.put_folder("/out");

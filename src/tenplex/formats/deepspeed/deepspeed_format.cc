@@ -42,8 +42,13 @@ Result<std::unique_ptr<CheckpointReader>> open_deepspeed(FileSystem& files, cons
 }
 
 Format deepspeed_format() {
-  return {"deepspeed", "a folder of DeepSpeed: ZeRO (read), universal checkpoint (read and written)", &detect_deepspeed,
-          &open_deepspeed, &make_deepspeed_writer};
+  return {"deepspeed",
+          "a folder of DeepSpeed: ZeRO (read), universal checkpoint (read and written)",
+          &detect_deepspeed,
+          &open_deepspeed,
+          &make_deepspeed_writer,
+          nullptr,
+          true};
 }
 
 }  // namespace tenplex

@@ -295,10 +295,7 @@ Result<std::unique_ptr<CheckpointReader>> decode_buckets(std::unique_ptr<Checkpo
   CheckpointInfo kept = info;
   kept.problems.push_back(
       fmt::format("the optimizer's flat buckets (dp_reshardable) are left as they are: {}", error.message()));
-  std::vector<std::uint32_t> chunks(info.chunks.size());
-  for (std::size_t index = 0; index < chunks.size(); ++index) chunks[index] = static_cast<std::uint32_t>(index);
-  return std::unique_ptr<CheckpointReader>(
-      std::make_unique<DerivedReader>(std::move(reader), std::move(kept), std::move(chunks)));
+  return std::unique_ptr<CheckpointReader>(std::make_unique<DerivedReader>(std::move(reader), std::move(kept)));
 }
 
 }  // namespace tenplex::megatron

@@ -24,6 +24,14 @@ std::string slot_name(std::string_view slot, std::string_view parameter) {
   return fmt::format("optimizer.state.{}.{}", slot, parameter);
 }
 
+/// True if all groups have that number of steps.
+bool groups_say(const StateGraph& graph, NodeId optimizer, std::int64_t steps) {
+  const auto groups = list_items(graph, parts_of_optimizer(graph, optimizer).groups);
+  return groups && !groups->empty() && std::all_of(groups->begin(), groups->end(), [&](NodeId group) {
+           return integer_of(graph, find_item(graph, group, "step")) == steps;
+         });
+}
+
 std::string flat_file(const RankFile& rank) { return fmt::format("{}/{}", rank.rank->name, kDistributedFile); }
 
 /// Source: Megatron-Core 0.16.1, distributed/distributed_data_parallel.py.
@@ -168,6 +176,7 @@ void LegacyOptimizers::add_common_step(StateGraph* common, NodeId optimizer) con
   if (step == kNoNode) return;
   const std::vector<NodeId> optimizers = optimizers_of(*common, optimizer);
   if (optimizers.empty() || !is_dict(*common, parts_of_optimizer(*common, optimizers[0]).torch)) return;
+  if (step_number_ && groups_say(*common, optimizers[0], *step_number_)) return;
   const NodeId key = common->add_string("common_step");
   const NodeId state = common->add_dict({key, step});
   set_item(*common, parts_of_optimizer(*common, optimizers[0]).torch, "state", state);

@@ -362,8 +362,13 @@ Result<std::unique_ptr<CheckpointReader>> open_megatron_legacy(FileSystem& files
 }
 
 Format megatron_legacy_format() {
-  return {"megatron", "a folder of Megatron-LM, one file per model parallel rank (--ckpt-format torch)",
-          &detect_megatron_legacy, &open_megatron_legacy, &make_megatron_legacy_writer};
+  return {"megatron",
+          "a folder of Megatron-LM, one file per model parallel rank (--ckpt-format torch)",
+          &detect_megatron_legacy,
+          &open_megatron_legacy,
+          &make_megatron_legacy_writer,
+          nullptr,
+          true};
 }
 
 }  // namespace tenplex

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "tenplex/formats/megatron_legacy/distributed_state.h"
 #include "tenplex/formats/megatron_legacy/optimizer_groups.h"
 #include "tenplex/formats/state/lookup.h"
 
@@ -165,7 +164,7 @@ class OptimizerFiller {
     std::vector<NodeId> slots;
     NodeId master = kNoNode;
     for (const auto& [slot, tensor] : parameter.slots) {
-      if (slot == kMasterSlot || slot == kDistributedMaster) {
+      if (slot == kMasterSlot) {
         master = tensor;
         continue;
       }
