@@ -71,6 +71,124 @@ def reformulated(metadata: bytes) -> bytes:
     return pickle.dumps(changed, protocol=4)
 
 
+FLAT = "optimizer.distributed.dp_group_idx_"
+TYPES = "dtype_(torch.float32, torch.float32)"
+
+
+def arguments(**changed: Any) -> dict[str, Any]:
+    sizes = {"tensor_model_parallel_size": 1, "pipeline_model_parallel_size": 1, "transformer_impl": "local"}
+    return {"args": argparse.Namespace(**(sizes | changed)), "content_metadata": {"distrib_optim_sharding_type": "x"}}
+
+
+def flat_model(experts: bool = False) -> dict[str, torch.Tensor]:
+    """Of one rank, in the order of the model."""
+    front = "decoder.layers.0."
+    model = {
+        "embedding.word_embeddings.weight": torch.arange(8, dtype=torch.float32).reshape(4, 2),
+        front + "self_attention.linear_qkv.layer_norm_weight": torch.ones(2),
+        front + "self_attention.linear_proj.weight": torch.ones(2, 2) * 3,
+        "decoder.final_layernorm.weight": torch.ones(2) * 5,
+    }
+    if experts:
+        model[front + "mlp.experts.experts.linear_fc1.weight"] = torch.ones(2, 2, 2) * 7
+        model[front + "mlp.experts.experts.linear_fc2.weight"] = torch.ones(2, 2, 2) * 9
+    return model
+
+
+def buckets(
+    tensors: list[torch.Tensor], front: str, size: int = 0, slots: tuple[str, ...] = ("param", "exp_avg")
+) -> dict[str, Any]:
+    """One after the other from behind; `size` elements in the first bucket, if they do not all go into one."""
+    flat: list[list[float]] = [[]]
+    for tensor in reversed(tensors):
+        if size and len(flat[-1]) >= size:
+            flat.append([])
+        flat[-1] += [0.0] * (-len(flat[-1]) % 64) + tensor.flatten().tolist()
+    return {
+        f"{front}.gbuf_idx_0.{TYPES}.bucket_idx_{index}.{slot}": torch.tensor(values)
+        for index, values in enumerate(flat)
+        for slot in slots
+    } | {f"{front}.optimizer/shard_0_1": [{"step": 1}], f"{front}.per_bucket_numel/shard_0_1": [1]}
+
+
+def flat_seeds() -> dict[str, bytes]:
+    def packed(state: dict[str, Any], **changed: Any) -> bytes:
+        return pack("", OLD, "", saved(arguments(**changed)), *data(state))
+
+    model = flat_model()
+    tensors = list(model.values())
+    order = [tensors[0], tensors[1], tensors[3], tensors[2]]
+    stacked = {
+        "decoder.layers.mlp.linear_fc1.weight_w": torch.ones(2, 2, 2),
+        "decoder.layers.mlp.linear_fc1.weight_v": torch.ones(2, 2, 2) * 2,
+        "decoder.layers.mlp.linear_fc2.weight": torch.ones(2, 2, 2) * 3,
+    }
+    of_layers = [
+        tensor
+        for layer in range(2)
+        for tensor in (
+            torch.cat([stacked[f"decoder.layers.mlp.linear_fc1.weight_{half}"][layer] for half in "wv"]),
+            stacked["decoder.layers.mlp.linear_fc2.weight"][layer],
+        )
+    ]
+    mixture = flat_model(experts=True)
+    experts = [tensor[index] for index in range(2) for name, tensor in mixture.items() if "experts" in name]
+    one, two = f"{FLAT}0", f"{FLAT}1"
+    right = model | buckets(tensors, one)
+    first = f"{one}.gbuf_idx_0.{TYPES}.bucket_idx_0"
+    apart = {"expert_model_parallel_size": 2}
+    of_two = [buckets(experts[2 * rank : 2 * rank + 2], f"chained_1.{FLAT}{rank}") for rank in range(2)]
+    return {
+        "buckets": packed(right),
+        "buckets_fused": packed(model | buckets([tensors[0], tensors[2], tensors[1], tensors[3]], one)),
+        "buckets_small": packed(model | buckets(tensors, one, size=1)),
+        "buckets_order": packed(model | buckets(order, one)),
+        "buckets_long": packed(model | buckets([*tensors, torch.ones(3)], one)),
+        "buckets_short": packed(model | buckets(tensors[1:], one)),
+        "buckets_stacked": packed(stacked | buckets(of_layers, one)),
+        "buckets_experts": packed(mixture | buckets([*tensors[:3], *experts, tensors[3]], one)),
+        "buckets_apart": packed(mixture | buckets(tensors, f"chained_0.{one}") | of_two[0] | of_two[1], **apart),
+        "buckets_other_object": packed(
+            {"decoder.final_layernorm.weight": torch.ones(2)}
+            | buckets([torch.ones(2)], one)
+            | buckets([torch.ones(2)], two)
+            | {f"{two}.optimizer/shard_0_1": [{"step": 2}]},
+            tensor_model_parallel_size=2,
+        ),
+        "buckets_other_copy": packed(
+            {"decoder.final_layernorm.weight": torch.ones(2)}
+            | buckets([torch.ones(2)], one)
+            | buckets([torch.ones(2)], two)
+            | {f"{two}.gbuf_idx_0.{TYPES}.bucket_idx_0.exp_avg": torch.zeros(2)},
+            tensor_model_parallel_size=2,
+        ),
+        "buckets_one_rank": packed(right, tensor_model_parallel_size=2),
+        "buckets_two_ranks": packed(right | buckets(tensors, two)),
+        "buckets_no_sizes": packed(right, pipeline_model_parallel_size=None),
+        "buckets_huge_size": packed(right, tensor_model_parallel_size=2**40),
+        "buckets_no_masters": packed(model | buckets(tensors, one, slots=("exp_avg",))),
+        "buckets_other_slots": packed(right | {first.replace("idx_0.dtype", "idx_1.dtype") + ".param": torch.ones(3)}),
+        "buckets_lost": packed(
+            right | {f"{one}.gbuf_idx_0.{TYPES}.bucket_idx_2.{s}": torch.ones(1) for s in ("param", "exp_avg")}
+        ),
+        "buckets_lengths": packed(right | {f"{first}.exp_avg": torch.ones(3)}),
+        "buckets_square": packed(right | {f"{first}.exp_avg": torch.ones(3, 3)}),
+        "buckets_of_half": packed({name: tensor.half() for name, tensor in model.items()} | buckets(tensors, one)),
+        "buckets_of_bytes": packed(
+            {name: tensor.to(torch.uint8) for name, tensor in model.items()} | buckets(tensors, one)
+        ),
+        "buckets_unknown": packed(right | {"decoder.layers.0.other.weight": torch.ones(2)}),
+        "buckets_no_place": packed({"decoder.layers.0.mlp.router.bias": torch.ones(2)} | buckets([torch.ones(2)], one)),
+        "buckets_types": packed(
+            model
+            | {
+                name.replace("(torch.float32", "(torch.bfloat16"): value
+                for name, value in buckets(tensors, one).items()
+            }
+        ),
+    }
+
+
 def seeds() -> dict[str, bytes]:
     common = saved(COMMON)
     old, old_data = data(tensors(rng__0=[{"seed": 1}]))
@@ -115,7 +233,7 @@ def seeds() -> dict[str, bytes]:
         "common_list": pack("", OLD, "", saved([1]), old, old_data),
         "flat": pack("", OLD, "", saved({}), *data({"w": torch.ones(2)})),
         "reformulated": pack("", OLD, "", common, reformulated(old), old_data),
-    }
+    } | flat_seeds()
 
 
 def main() -> None:

@@ -128,6 +128,67 @@ def virtual() -> Ranks:
     return {"mp_rank_00": made}
 
 
+TYPES = (torch.bfloat16, torch.float32)
+
+
+def flat(elements: int, **slots: Any) -> dict[Any, Any]:
+    """The state of a distributed optimizer: one buffer."""
+    values = shared(elements, dtype=torch.float32)
+    state = {"param": values, "exp_avg": values, "numel_unpadded": elements}
+    return {
+        "buckets_coalesced": True,
+        0: {TYPES: {key: value for key, value in (state | slots).items() if value is not None}},
+    }
+
+
+def distributed(state: Any, experts: int = 0, chunks: int = 1, **numbers: Any) -> bytes:
+    """One rank with 10 elements in buckets of one parameter each, and its distrib_optim.pt."""
+    small = {name: value for name, value in model(0, 2).items() if "mlp" not in name}
+    if experts:
+        small = {name: value for name, value in model(0, 2, experts=2).items() if "word" in name or "experts.0" in name}
+    made = state_of(small, **({"overlap_grad_reduce": True, "ddp_bucket_size": 1} | numbers))
+    made["optimizer"] = {"optimizer": {"param_groups": [{"wd_mult": 1.0, "step": 1}]}}
+    if chunks > 1:
+        made["model0"], made["model1"] = made.pop("model"), {"output_layer.weight": shared(2, 2)}
+    if not experts:
+        return pack({"mp_rank_00": made}) + entry("iter_0000007/mp_rank_00/distrib_optim.pt", pickle_of(state))
+    ranks = {f"mp_rank_00_{rank:03d}": made for rank in range(experts)}
+    files = [state, [None, state[1]]]
+    return pack(ranks) + b"".join(
+        entry(f"iter_0000007/mp_rank_00_{rank:03d}/distrib_optim.pt", pickle_of(files[rank])) for rank in range(experts)
+    )
+
+
+def distributed_seeds() -> dict[str, bytes]:
+    right = flat(10)
+    [buffer] = right[0].values()
+    return {
+        "flat": distributed(right),
+        "flat_other_size": distributed(right, ddp_bucket_size=7),
+        "flat_no_rule": distributed(right, overlap_grad_reduce=False),
+        "flat_long": distributed(flat(11)),
+        "flat_chunks": distributed(right | {1: {TYPES: flat(4)[0][TYPES]}}, chunks=2),
+        "flat_one_buffer": distributed(right, chunks=2),
+        "flat_experts": distributed([flat(4), flat(8)], experts=2, expert_model_parallel_size=2),
+        "flat_no_experts": distributed([flat(10), flat(4)]),
+        "flat_tied": distributed(right, untie_embeddings_and_output_weights=False),
+        "flat_old": distributed(right | {"buckets_coalesced": False}),
+        "flat_more": distributed(right | {"x": 1}),
+        "flat_no_buffer": distributed({"buckets_coalesced": True}),
+        "flat_text": distributed("x"),
+        "flat_buffer_text": distributed({"buckets_coalesced": True, 0: "x"}),
+        "flat_types": distributed(right | {0: {"x": buffer}}),
+        "flat_other_type": distributed(right | {0: {(torch.float16, torch.float32): buffer}}),
+        "flat_no_size": distributed(flat(10, numel_unpadded=None)),
+        "flat_no_masters": distributed(flat(10, param=None)),
+        "flat_shape": distributed(flat(10, exp_avg=shared(3, dtype=torch.float32))),
+        "flat_no_tensor": distributed(flat(10, exp_avg=1)),
+        "flat_number": distributed(right | {0: {TYPES: buffer | {1: 2}}}),
+        "flat_half": distributed(flat(10, param=shared(10, dtype=torch.float16))),
+        "flat_lost": pack(stages()) + entry("iter_0000007/mp_rank_00_001/distrib_optim.pt", pickle_of(right)),
+    }
+
+
 def tied(same: bool) -> Ranks:
     ranks = stages()
     for state in ranks.values():
@@ -158,6 +219,10 @@ def without(name: str) -> bytes:
 
 def groups(state: dict[str, Any]) -> list[dict[str, Any]]:
     return state["optimizer"]["optimizer"]["param_groups"]
+
+
+def states(state: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(state["optimizer"]["optimizer"]["state"].values())
 
 
 def seeds() -> dict[str, bytes]:
@@ -247,7 +312,9 @@ def seeds() -> dict[str, bytes]:
         "no_state": in_first(lambda state: state["optimizer"]["optimizer"].update(state={})),
         "other_scheduler": in_last(lambda state: state.update(opt_param_scheduler={"num_steps": 1})),
         "distributed": pack(stages()) + entry("iter_0000007/mp_rank_00_000/distrib_optim.pt", b"x"),
-    }
+        "step_is_int": in_first(lambda state: [slot.update(step=1) for slot in states(state)]),
+        "steps_differ": in_first(lambda state: states(state)[0].update(step=1) or states(state)[1].update(step=2)),
+    } | distributed_seeds()
 
 
 def main() -> None:

@@ -6,12 +6,20 @@
 // `__0_0.distcp`. A part of no bytes is no file. With a first part the others are in iter_0000070, else in the folder
 // itself. The folder is opened, its sums are checked, every chunk is located, and what can be read is laid out again.
 // decoder: src/tenplex/formats/megatron/backend_file.cc
+// decoder: src/tenplex/formats/megatron/bucket_decoder.cc
+// decoder: src/tenplex/formats/megatron/bucket_names.cc
+// decoder: src/tenplex/formats/megatron/bucket_places.cc
+// decoder: src/tenplex/formats/megatron/bucket_state.cc
 // decoder: src/tenplex/formats/megatron/checkpoint_folder.cc
+// decoder: src/tenplex/formats/megatron/flat_buffer.cc
 // decoder: src/tenplex/formats/megatron/integrity_file.cc
 // decoder: src/tenplex/formats/megatron/integrity_reader.cc
+// decoder: src/tenplex/formats/megatron/master_check.cc
 // decoder: src/tenplex/formats/megatron/megatron_reader.cc
+// decoder: src/tenplex/formats/megatron/rank_parameters.cc
 // decoder: src/tenplex/formats/megatron/shard_name.cc
 // decoder: src/tenplex/formats/megatron/source_form.cc
+// decoder: src/tenplex/formats/megatron/stored_name.cc
 #include <array>
 #include <cstdint>
 #include <string>

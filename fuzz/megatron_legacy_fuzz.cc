@@ -3,7 +3,10 @@
 //
 // The input is a folder with folders of ranks (file_tree.h). It is opened, every chunk is located.
 // decoder: src/tenplex/formats/megatron_legacy/rank_folders.cc
-// decoder: src/tenplex/formats/megatron_legacy/global_names.cc
+// decoder: src/tenplex/formats/megatron/global_names.cc
+// decoder: src/tenplex/formats/megatron_legacy/distributed_slots.cc
+// decoder: src/tenplex/formats/megatron_legacy/distributed_state.cc
+// decoder: src/tenplex/formats/megatron_legacy/legacy_optimizers.cc
 // decoder: src/tenplex/formats/megatron_legacy/rank_model.cc
 // decoder: src/tenplex/formats/megatron_legacy/optimizer_groups.cc
 // decoder: src/tenplex/formats/megatron_legacy/optimizer_slots.cc
