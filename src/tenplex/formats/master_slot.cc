@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kFrom = "optimizer.state.param.";
 constexpr std::string_view kTo = "optimizer.state.fp32_param.";
 
-std::string renamed(std::string_view name) { return fmt::format("{}{}", kTo, name.substr(kFrom.size())); }
+std::string with_new_slot(std::string_view name) { return fmt::format("{}{}", kTo, name.substr(kFrom.size())); }
 
 /// True if there are such slots, all of them of tensors that are there, and none of the other name.
 bool has_slots_to_rename(const CheckpointInfo& info) {
@@ -43,7 +43,7 @@ std::size_t rename_keys(StateGraph* graph) {
   for (std::size_t at = 0; at + 1 < items_of(*graph, graph->root).size(); at += 2) {
     const auto key = text_of(*graph, items_of(*graph, graph->root)[at]);
     if (!key || !key->starts_with(kFrom)) continue;
-    const NodeId other = graph->add_string(renamed(*key));
+    const NodeId other = graph->add_string(with_new_slot(*key));
     items_of(*graph, graph->root)[at] = other;
     ++count;
   }
@@ -58,7 +58,7 @@ std::unique_ptr<CheckpointReader> with_one_master_name(std::unique_ptr<Checkpoin
   std::size_t count = 0;
   for (TensorInfo& tensor : info.tensors) {
     if (!tensor.name.starts_with(kFrom)) continue;
-    tensor.name = renamed(tensor.name);
+    tensor.name = with_new_slot(tensor.name);
     ++count;
   }
   if (info.state.root != kNoNode) {

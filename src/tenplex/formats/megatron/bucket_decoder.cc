@@ -22,7 +22,6 @@
 namespace tenplex::megatron {
 namespace {
 
-constexpr std::string_view kMasters = "param";
 constexpr std::int64_t kComparedElements = 16 << 10;  // of every array of a rank
 
 /// A stored bucket's chunk, seen as an array.
@@ -129,7 +128,7 @@ class BucketDecoder {
 
   Result<void> check_masters(const PlacedPart& part) const {
     const TensorInfo& info = stored_.tensors[part.parameter.tensor.index()];
-    const TensorId master = part.bucket->slots.find(kMasters)->second;
+    const TensorId master = part.bucket->slots.find(kMasterBucket)->second;
     if (!can_be_compared(info.dtype) || stored_.tensors[master.index()].dtype != DType::kFloat32)
       return unsupported(fmt::format("'{}' is {} and its copy {}: they cannot be held against each other", part.module,
                                      to_string(info.dtype), to_string(stored_.tensors[master.index()].dtype)));

@@ -18,6 +18,9 @@
 
 namespace tenplex::megatron {
 
+/// The slot with the parameters themselves in float32.
+inline constexpr std::string_view kMasterBucket = "param";
+
 /// Of one optimizer on the ranks that share its state.
 struct OptimizerGroup {
   std::int64_t optimizer = 0;  ///< of several that are chained

@@ -14,8 +14,6 @@
 namespace tenplex::megatron {
 namespace {
 
-constexpr std::string_view kMasters = "param";
-
 std::string text_of(const OptimizerGroup& of) {
   return fmt::format("optimizer {}, dp_group_idx {}", of.optimizer, of.group);
 }
@@ -59,39 +57,21 @@ bool has_same_slots(const Bucket& one, const Bucket& other) {
                     [](const auto& a, const auto& b) { return a.first == b.first; });
 }
 
-/// Parameters of one buffer: of one virtual stage and of one type.
-struct BufferParameters {
-  std::int64_t chunk = 0;
-  DType type = DType::kFloat32;
-  std::vector<RankParameter*> parameters;
-};
-
-/// In the order in which their types come.
-std::vector<BufferParameters> split(std::vector<RankParameter>* parameters) {
-  std::vector<BufferParameters> split;
-  for (RankParameter& parameter : *parameters) {
-    auto found = std::find_if(split.begin(), split.end(), [&parameter](const BufferParameters& buffer) {
-      return buffer.chunk == parameter.chunk && buffer.type == parameter.dtype;
-    });
-    if (found == split.end()) found = split.insert(split.end(), {parameter.chunk, parameter.dtype, {}});
-    found->parameters.push_back(&parameter);
-  }
-  return split;
-}
-
-Result<void> place_in_buffer(const FlatBuffer& buffer, BufferParameters* own, std::vector<PlacedPart>* placed) {
-  if (buffer.parameter_type != own->type)
+Result<void> place_in_buffer(const FlatBuffer& buffer, std::span<const RankParameter> parameters,
+                             std::span<const std::size_t> own, std::vector<PlacedPart>* placed) {
+  const DType type = parameters[own.front()].dtype;
+  if (buffer.parameter_type != type)
     return corrupt(fmt::format("it is of {} parameters, and its parameters are {}", to_string(buffer.parameter_type),
-                               to_string(own->type)));
+                               to_string(type)));
   std::vector<std::int64_t> elements;
-  elements.reserve(own->parameters.size());
-  for (const RankParameter* parameter : own->parameters) elements.push_back(parameter->elements);
+  elements.reserve(own.size());
+  for (const std::size_t parameter : own) elements.push_back(parameters[parameter].elements);
   std::vector<std::int64_t> sizes;
   sizes.reserve(buffer.buckets.size());
   for (const Bucket& bucket : buffer.buckets) sizes.push_back(bucket.size);
   TENPLEX_ASSIGN_OR_RETURN(const std::vector<BufferPlace> places, places_in_buckets(elements, sizes));
   for (std::size_t index = 0; index < places.size(); ++index) {
-    const RankParameter& parameter = *own->parameters[index];
+    const RankParameter& parameter = parameters[own[index]];
     for (const ParameterPart& part : parameter.parts)
       placed->push_back({&buffer.buckets[places[index].bucket], places[index].begin, part, parameter.name});
   }
@@ -99,13 +79,16 @@ Result<void> place_in_buffer(const FlatBuffer& buffer, BufferParameters* own, st
 }
 
 Result<void> place_on_rank(const OptimizerGroup& of, const std::vector<FlatBuffer>& buffers,
-                           std::vector<RankParameter> parameters, std::vector<PlacedPart>* placed) {
-  std::vector<BufferParameters> own = split(&parameters);
+                           std::span<const RankParameter> parameters, std::vector<PlacedPart>* placed) {
+  std::vector<BufferKind> kinds;
+  kinds.reserve(parameters.size());
+  for (const RankParameter& parameter : parameters) kinds.push_back({parameter.chunk, parameter.dtype});
+  const std::vector<std::vector<std::size_t>> own = split_into_buffers(kinds);
   if (own.size() != buffers.size())
     return corrupt(fmt::format("{}: it has {}, and its parameters need {}", text_of(of),
                                counted(buffers.size(), "buffer"), own.size()));
   for (std::size_t number = 0; number < own.size(); ++number) {
-    auto added = place_in_buffer(buffers[number], &own[number], placed);
+    auto added = place_in_buffer(buffers[number], parameters, own[number], placed);
     if (!added) return std::move(added).error().with_context(fmt::format("{}, gbuf_idx {}", text_of(of), number));
   }
   return {};
@@ -118,8 +101,8 @@ Result<FlatBuffers> find_buffers(const CheckpointInfo& info) {
   FlatBuffers found;
   for (const auto& [key, entry] : listed) {
     const auto& [of, buffer, bucket] = key;
-    if (!entry.bucket.slots.contains(kMasters))
-      return corrupt(fmt::format("{}: it has no '{}'", text_of(key), kMasters));
+    if (!entry.bucket.slots.contains(kMasterBucket))
+      return corrupt(fmt::format("{}: it has no '{}'", text_of(key), kMasterBucket));
     if (!has_same_slots(entry.bucket, listed.begin()->second.bucket))
       return corrupt(fmt::format("{}: it has other slots than the first bucket", text_of(key)));
     std::vector<FlatBuffer>& buffers = found[of];
@@ -146,9 +129,10 @@ Result<std::vector<PlacedPart>> place_parameters(const FlatBuffers& buffers, con
       const OptimizerGroup of = {experts ? 1 : 0, number};
       const auto found = buffers.find(of);
       if (found == buffers.end()) return corrupt(fmt::format("{} is missing", text_of(of)));
-      TENPLEX_ASSIGN_OR_RETURN(std::vector<RankParameter> parameters, ranks.of_rank(number, experts, form, order));
+      TENPLEX_ASSIGN_OR_RETURN(const std::vector<RankParameter> parameters,
+                               ranks.of_rank(number, experts, form, order));
       for (const RankParameter& parameter : parameters) used.insert(parameter.given);
-      TENPLEX_TRY(place_on_rank(of, found->second, std::move(parameters), &placed));
+      TENPLEX_TRY(place_on_rank(of, found->second, parameters, &placed));
     }
   }
   if (groups != buffers.size())

@@ -22,13 +22,13 @@ constexpr std::size_t kMaxBucketSizes = 4096;  // that are tried
 std::int64_t aligned(std::int64_t elements) { return ceil_div(elements, kAlignment) * kAlignment; }
 
 /// Places in all buckets, one after the other, and the elements of all.
-struct Layout {
+struct LaidOut {
   std::vector<std::int64_t> places;  // in the order of the model
   std::int64_t total = 0;
 };
 
-Layout lay_out(std::span<const std::int64_t> elements, const BucketRule& rule) {
-  Layout layout;
+LaidOut lay_out(std::span<const std::int64_t> elements, const BucketRule& rule) {
+  LaidOut layout;
   layout.places.resize(elements.size());
   std::int64_t base = 0;  // of the bucket
   std::int64_t end = 0;   // in it
@@ -64,6 +64,18 @@ bool are_too_many(std::span<const std::int64_t> elements) {
 
 }  // namespace
 
+std::vector<std::vector<std::size_t>> split_into_buffers(std::span<const BufferKind> kinds) {
+  std::vector<std::vector<std::size_t>> buffers;
+  for (std::size_t index = 0; index < kinds.size(); ++index) {
+    auto found = std::find_if(buffers.begin(), buffers.end(), [&](const std::vector<std::size_t>& buffer) {
+      return kinds[buffer.front()] == kinds[index];
+    });
+    if (found == buffers.end()) found = buffers.insert(buffers.end(), std::vector<std::size_t>());
+    found->push_back(index);
+  }
+  return buffers;
+}
+
 Result<std::vector<BufferPlace>> places_in_buckets(std::span<const std::int64_t> elements,
                                                    std::span<const std::int64_t> buckets) {
   if (are_too_many(elements)) return corrupt("the parameters are too large");
@@ -93,7 +105,7 @@ Result<std::vector<BufferPlace>> places_in_buckets(std::span<const std::int64_t>
 Result<std::vector<std::int64_t>> places_in_total(std::span<const std::int64_t> elements, std::int64_t total,
                                                   const BucketRule& rule) {
   if (are_too_many(elements)) return corrupt("the parameters are too large");
-  Layout layout = lay_out(elements, rule);
+  LaidOut layout = lay_out(elements, rule);
   if (layout.total == total) return std::move(layout.places);
   std::optional<std::vector<std::int64_t>> found;
   const std::int64_t at_first = layout.total;

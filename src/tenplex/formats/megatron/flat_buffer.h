@@ -22,8 +22,20 @@
 #include <vector>
 
 #include "tenplex/base/result.h"
+#include "tenplex/ptc/dtype.h"
 
 namespace tenplex::megatron {
+
+/// What parameters of one buffer have in common.
+struct BufferKind {
+  std::int64_t chunk = 0;  ///< virtual stage
+  DType type = DType::kFloat32;
+
+  friend bool operator==(const BufferKind&, const BufferKind&) = default;
+};
+
+/// Indexes of the parameters of each buffer, in the order in which their kinds first come.
+std::vector<std::vector<std::size_t>> split_into_buffers(std::span<const BufferKind> kinds);
 
 struct BufferPlace {
   std::size_t bucket = 0;

@@ -25,6 +25,15 @@ std::string refusal(std::span<const std::int64_t> elements, std::vector<std::int
   return places ? "" : places.error().message();
 }
 
+TEST(FlatBuffer, ABufferHasOneTypeOfOneVirtualStage) {
+  const std::array<BufferKind, 5> kinds = {{{0, DType::kBFloat16},
+                                            {0, DType::kFloat32},
+                                            {0, DType::kBFloat16},
+                                            {1, DType::kBFloat16},
+                                            {0, DType::kFloat32}}};
+  EXPECT_THAT(split_into_buffers(kinds), ElementsAre(ElementsAre(0, 2), ElementsAre(1, 4), ElementsAre(3)));
+}
+
 TEST(FlatBuffer, TheLastParameterComesFirst) {
   EXPECT_THAT(in_buckets(kModel, {228}), ElementsAre(BufferPlace{0, 128}, BufferPlace{0, 64}, BufferPlace{0, 0}));
 }

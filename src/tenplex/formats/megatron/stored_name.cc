@@ -17,14 +17,14 @@ constexpr std::string_view kLayers = "decoder.layers.";
 constexpr std::string_view kStackedExperts = "mlp.experts.experts.";
 constexpr std::string_view kExpertModules = "mlp.experts.local_experts.";
 constexpr std::string_view kGroupedExperts = "mlp.experts.";
-constexpr std::array<std::string_view, 4> kOfExpert = {"linear_fc1.weight", "linear_fc1.bias", "linear_fc2.weight",
-                                                       "linear_fc2.bias"};
+constexpr std::array<std::string_view, 4> kGroupedNames = {"linear_fc1.weight", "linear_fc1.bias", "linear_fc2.weight",
+                                                           "linear_fc2.bias"};
 /// Norms as parts of linear modules, and as modules.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kNorms = {
     {{"self_attention.linear_qkv.layer_norm_", "input_layernorm."},
      {"mlp.linear_fc1.layer_norm_", "pre_mlp_layernorm."}}};
 
-bool take(std::string_view* text, std::string_view beginning) {
+bool take_beginning(std::string_view* text, std::string_view beginning) {
   if (!text->starts_with(beginning)) return false;
   text->remove_prefix(beginning.size());
   return true;
@@ -41,7 +41,7 @@ std::optional<std::int64_t> take_numbered(std::string_view* text) {
 
 /// "linear_fc1.weight5": the number behind it.
 std::optional<std::int64_t> take_grouped(std::string_view* text) {
-  for (const std::string_view name : kOfExpert) {
+  for (const std::string_view name : kGroupedNames) {
     if (!text->starts_with(name)) continue;
     const auto number = decimal_of(text->substr(name.size()));
     if (number) *text = name;
@@ -67,17 +67,17 @@ StoredName parse_stored_name(std::string_view name) {
   StoredName parsed;
   parsed.half = take_half(&name);
   parsed.tail = name;
-  if (!take(&parsed.tail, kLayers)) return parsed;
+  if (!take_beginning(&parsed.tail, kLayers)) return parsed;
   parsed.has_layer = true;
   parsed.before_layer = kLayers;
   parsed.layer = take_numbered(&parsed.tail);
   std::string_view rest = parsed.tail;
-  if (take(&rest, kStackedExperts)) {
+  if (take_beginning(&rest, kStackedExperts)) {
     parsed.has_expert = true;
     parsed.expert = take_numbered(&rest);
-  } else if (take(&rest, kExpertModules)) {
+  } else if (take_beginning(&rest, kExpertModules)) {
     parsed.expert = take_numbered(&rest);
-  } else if (take(&rest, kGroupedExperts)) {
+  } else if (take_beginning(&rest, kGroupedExperts)) {
     parsed.expert = take_grouped(&rest);
   }
   parsed.has_expert = parsed.has_expert || parsed.expert.has_value();

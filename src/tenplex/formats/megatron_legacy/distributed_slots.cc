@@ -8,54 +8,76 @@
 
 #include "tenplex/base/counted.h"
 #include "tenplex/formats/megatron/flat_buffer.h"
+#include "tenplex/formats/megatron_legacy/rank_model.h"
 
 namespace tenplex::megatron_legacy {
 namespace {
 
-constexpr std::string_view kWords = "embedding.word_embeddings.weight";
-constexpr std::string_view kHead = "output_layer.weight";
+/// The parameters of one optimizer: their indexes.
+std::vector<std::size_t> parameters_of(std::span<const OwnParameter> parameters, bool experts) {
+  std::vector<std::size_t> own;
+  own.reserve(parameters.size());
+  for (std::size_t index = 0; index < parameters.size(); ++index)
+    if (parameters[index].is_expert == experts) own.push_back(index);
+  return own;
+}
 
-/// Parameters of one buffer: of one virtual stage and of one type.
-struct OwnBuffer {
-  std::size_t chunk = 0;
-  DType type = DType::kFloat32;
-  std::vector<std::size_t> parameters;
-  std::vector<std::int64_t> elements;
-  std::optional<std::size_t> shared;  // of them
-};
+class SlotPlacer {
+ public:
+  SlotPlacer(const CheckpointInfo& model, std::span<const OwnParameter> parameters, const BucketNotes& notes)
+      : model_(model), parameters_(parameters), notes_(notes) {}
 
-std::vector<OwnBuffer> split(const CheckpointInfo& model, std::span<const OwnParameter> parameters, bool experts,
-                             bool shares_embeddings) {
-  std::vector<OwnBuffer> buffers;
-  for (std::size_t index = 0; index < parameters.size(); ++index) {
-    const OwnParameter& parameter = parameters[index];
-    if (parameter.is_expert != experts) continue;
-    const TensorInfo& info = model.tensors[parameter.stored.index()];
-    auto found = std::find_if(buffers.begin(), buffers.end(), [&](const OwnBuffer& buffer) {
-      return buffer.chunk == parameter.chunk && buffer.type == info.dtype;
-    });
-    if (found == buffers.end()) found = buffers.insert(buffers.end(), {parameter.chunk, info.dtype, {}, {}, {}});
-    if (shares_embeddings && (parameter.name == kWords || parameter.name == kHead))
-      found->shared = found->parameters.size();
-    found->parameters.push_back(index);
-    found->elements.push_back(volume(info.shape));
+  Result<void> place(const std::vector<FlatState>& buffers, std::span<const std::size_t> own) {
+    std::vector<megatron::BufferKind> kinds;
+    kinds.reserve(own.size());
+    for (const std::size_t parameter : own)
+      kinds.push_back({static_cast<std::int64_t>(parameters_[parameter].chunk), info(parameter).dtype});
+    const std::vector<std::vector<std::size_t>> split = megatron::split_into_buffers(kinds);
+    if (split.size() != buffers.size())
+      return corrupt(
+          fmt::format("it has {}, and the rank's parameters need {}", counted(buffers.size(), "buffer"), split.size()));
+    for (std::size_t number = 0; number < split.size(); ++number) {
+      std::vector<std::size_t> members;
+      members.reserve(split[number].size());
+      for (const std::size_t index : split[number]) members.push_back(own[index]);
+      auto placed = place_buffer(buffers[number], members);
+      if (!placed) return std::move(placed).error().with_context(fmt::format("buffer {}", number));
+    }
+    return {};
   }
-  return buffers;
-}
 
-Result<void> place(const OwnBuffer& own, const FlatState& buffer, const BucketNotes& notes,
-                   std::vector<FlatSlot>* slots) {
-  if (own.type != buffer.parameter_type)
-    return corrupt(fmt::format("it is of {} parameters, and the rank's are {}", to_string(buffer.parameter_type),
-                               to_string(own.type)));
-  const megatron::BucketRule rule = {own.shared, own.chunk == 0 ? notes.bucket_size : std::nullopt};
-  TENPLEX_ASSIGN_OR_RETURN(const std::vector<std::int64_t> places,
-                           megatron::places_in_total(own.elements, buffer.size, rule));
-  for (const auto& [slot, tensor] : buffer.slots)
-    for (std::size_t index = 0; index < places.size(); ++index)
-      slots->push_back({own.parameters[index], slot, tensor, places[index]});
-  return {};
-}
+  std::vector<FlatSlot> take_slots() { return std::move(slots_); }
+
+ private:
+  const TensorInfo& info(std::size_t parameter) const { return model_.tensors[parameters_[parameter].stored.index()]; }
+
+  Result<void> place_buffer(const FlatState& buffer, std::span<const std::size_t> members) {
+    const DType type = info(members.front()).dtype;
+    if (type != buffer.parameter_type)
+      return corrupt(fmt::format("it is of {} parameters, and the rank's are {}", to_string(buffer.parameter_type),
+                                 to_string(type)));
+    megatron::BucketRule rule;
+    if (parameters_[members.front()].chunk == 0) rule.bucket_size = notes_.bucket_size;
+    std::vector<std::int64_t> elements;
+    elements.reserve(members.size());
+    for (const std::size_t parameter : members) {
+      const std::string& name = parameters_[parameter].name;
+      if (notes_.shares_embeddings && (name == kWordEmbeddings || name == kHeadWeight)) rule.shared = elements.size();
+      elements.push_back(volume(info(parameter).shape));
+    }
+    TENPLEX_ASSIGN_OR_RETURN(const std::vector<std::int64_t> places,
+                             megatron::places_in_total(elements, buffer.size, rule));
+    for (const auto& [slot, tensor] : buffer.slots)
+      for (std::size_t index = 0; index < places.size(); ++index)
+        slots_.push_back({members[index], slot, tensor, places[index]});
+    return {};
+  }
+
+  const CheckpointInfo& model_;
+  std::span<const OwnParameter> parameters_;
+  const BucketNotes& notes_;
+  std::vector<FlatSlot> slots_;
+};
 
 }  // namespace
 
@@ -67,21 +89,13 @@ Result<std::vector<FlatSlot>> place_flat_slots(const DistributedState& state, co
   if (state.size() != expected)
     return corrupt(
         fmt::format("it is of {}, and the rank's parameters are of {}", counted(state.size(), "optimizer"), expected));
-  std::vector<FlatSlot> slots;
+  SlotPlacer placer(model, parameters, notes);
   for (std::size_t optimizer = 0; optimizer < state.size(); ++optimizer) {
     if (!state[optimizer]) continue;
-    const std::vector<FlatState>& buffers = *state[optimizer];
-    const std::vector<OwnBuffer> own = split(model, parameters, optimizer == 1, notes.shares_embeddings);
-    if (own.size() != buffers.size())
-      return corrupt(fmt::format("optimizer {} has {}, and the rank's parameters need {}", optimizer,
-                                 counted(buffers.size(), "buffer"), own.size()));
-    for (std::size_t number = 0; number < own.size(); ++number) {
-      auto placed = place(own[number], buffers[number], notes, &slots);
-      if (!placed)
-        return std::move(placed).error().with_context(fmt::format("optimizer {} buffer {}", optimizer, number));
-    }
+    auto placed = placer.place(*state[optimizer], parameters_of(parameters, optimizer == 1));
+    if (!placed) return std::move(placed).error().with_context(fmt::format("optimizer {}", optimizer));
   }
-  return slots;
+  return placer.take_slots();
 }
 
 }  // namespace tenplex::megatron_legacy

@@ -23,8 +23,6 @@ namespace megatron_legacy {
 namespace {
 
 constexpr std::string_view kModelFile = "model_optim_rng.pt";
-constexpr std::string_view kWords = "embedding.word_embeddings.weight";
-constexpr std::string_view kHead = "output_layer.weight";
 
 class LegacyReader {
  public:
@@ -197,16 +195,18 @@ class LegacyReader {
   // The last stage of a model with tied embeddings has a copy of them, under the name of the head.
   Result<void> merge_tied() {
     const auto untied = argument(stored(ranks_[0]), "untie_embeddings_and_output_weights");
-    if (!untied || *untied != 0 || !tensor_of_name_.contains(kHead) || !tensor_of_name_.contains(kWords)) return {};
-    std::vector<std::pair<std::string, std::string>> pairs = {{std::string(kHead), std::string(kWords)}};
+    if (!untied || *untied != 0 || !tensor_of_name_.contains(kHeadWeight) || !tensor_of_name_.contains(kWordEmbeddings))
+      return {};
+    std::vector<std::pair<std::string, std::string>> pairs = {{std::string(kHeadWeight), std::string(kWordEmbeddings)}};
     for (const PartedTensor& tensor : tensors_)
-      if (tensor.name.starts_with("optimizer.state.") && tensor.name.ends_with(fmt::format(".{}", kHead)))
-        pairs.emplace_back(tensor.name, tensor.name.substr(0, tensor.name.size() - kHead.size()) + std::string(kWords));
+      if (tensor.name.starts_with("optimizer.state.") && tensor.name.ends_with(fmt::format(".{}", kHeadWeight)))
+        pairs.emplace_back(
+            tensor.name, tensor.name.substr(0, tensor.name.size() - kHeadWeight.size()) + std::string(kWordEmbeddings));
     for (const auto& [head, words] : pairs) {
       TENPLEX_ASSIGN_OR_RETURN(const bool same, same_parts(head, words));
       if (same) continue;
-      problems_.push_back(
-          fmt::format("args say that '{}' is '{}', and '{}' is not '{}': both are kept", kHead, kWords, head, words));
+      problems_.push_back(fmt::format("args say that '{}' is '{}', and '{}' is not '{}': both are kept", kHeadWeight,
+                                      kWordEmbeddings, head, words));
       return {};
     }
     std::set<std::string, std::less<>> merged;

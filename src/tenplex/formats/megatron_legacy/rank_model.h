@@ -22,6 +22,9 @@
 
 namespace tenplex::megatron_legacy {
 
+inline constexpr std::string_view kWordEmbeddings = "embedding.word_embeddings.weight";
+inline constexpr std::string_view kHeadWeight = "output_layer.weight";
+
 struct ModelEntry {
   megatron::NumberedName name;
   NodeId node = kNoNode;

@@ -18,11 +18,10 @@
 #include "tenplex/formats/checkpoint.h"
 #include "tenplex/formats/megatron/global_names.h"
 #include "tenplex/formats/megatron/model_order.h"
+#include "tenplex/formats/megatron_legacy/rank_model.h"
 
 namespace tenplex::megatron_legacy {
 
-inline constexpr std::string_view kWordEmbeddings = "embedding.word_embeddings.weight";
-inline constexpr std::string_view kHeadWeight = "output_layer.weight";
 inline constexpr std::string_view kHeadState = "output_layer._extra_state";  ///< always None
 
 struct TargetParameter {
