@@ -74,6 +74,22 @@ CASES: dict[str, tuple[Change, list[str]]] = {
         lambda made: made.update({"optimizer.state.step.v": torch.tensor(7.0)}),
         ["'optimizer.state.step.v'"],
     ),
+    "steps that differ": (
+        lambda made: made.update(
+            {f"optimizer.state.step.{name}": torch.tensor(step) for name, step in (("b", 7.0), ("w", 8.0))}
+        ),
+        ["'optimizer.state.step.b' and 'optimizer.state.step.w' have different values"],
+    ),
+    "steps of some parameters": (
+        lambda made: made.update({"optimizer.state.step.w": torch.tensor(7.0)}),
+        ["'optimizer.state.step.w' is there, and none of 'b'"],
+    ),
+    "two optimizers of other steps": (
+        lambda made: made.update(
+            common={"optimizer": [{"state": {"common_step": torch.tensor(step)}} for step in (5.0, 8.0)]}
+        ),
+        ["common_step' and 'common", "different values"],
+    ),
     "a slot of no name": (
         lambda made: made.update({"optimizer.state.exp_avg": torch.rand(3)}),
         ["'optimizer.state.exp_avg'"],

@@ -11,6 +11,7 @@
 
 #include "tenplex/formats/chunk_check.h"
 #include "tenplex/formats/derived_reader.h"
+#include "tenplex/formats/equal_scalars.h"
 #include "tenplex/formats/mapped_state.h"
 
 namespace tenplex {
@@ -144,32 +145,6 @@ void map_ties(const CheckpointInfo& stored, const TensorMap& map, const PieceInd
   }
 }
 
-/// The bytes of a scalar. Errors: as locate(); io.
-Result<std::string> scalar_bytes(const CheckpointReader& reader, TensorId tensor) {
-  const CheckpointInfo& info = reader.info();
-  for (std::size_t chunk = 0; chunk < info.chunks.size(); ++chunk) {
-    const Chunk stored = info.chunks[chunk];
-    if (stored.tensor != tensor) continue;
-    TENPLEX_ASSIGN_OR_RETURN(const ChunkLocation location, reader.locate(chunk));
-    TENPLEX_ASSIGN_OR_RETURN(const ByteSource* file, reader.file(stored.file));
-    return read_string(*file, location.offset_bytes, packed_bytes(info.tensors[tensor.index()].dtype, 1).value_or(1));
-  }
-  return std::string();
-}
-
-/// Errors: unsupported if scalars that become one are not equal, naming them.
-Result<void> check_equal(const CheckpointReader& reader, const TensorMap& map) {
-  const auto& tensors = reader.info().tensors;
-  for (const auto& [kept, left_out] : map.equal) {
-    TENPLEX_ASSIGN_OR_RETURN(const std::string first, scalar_bytes(reader, kept));
-    TENPLEX_ASSIGN_OR_RETURN(const std::string second, scalar_bytes(reader, left_out));
-    if (first != second)
-      return unsupported(fmt::format("'{}' and '{}' have different values and would become one number",
-                                     tensors[kept.index()].name, tensors[left_out.index()].name));
-  }
-  return {};
-}
-
 /// Says which tensors the map leaves out, if it does.
 void note_left_out(const CheckpointInfo& stored, const TensorMap& map, CheckpointInfo* info) {
   constexpr std::size_t kNamed = 8;
@@ -196,7 +171,7 @@ Result<std::unique_ptr<CheckpointReader>> map_checkpoint(std::unique_ptr<Checkpo
   const PieceIndex index(map, stored.tensors.size());
   map_ties(stored, map, index, &info);
   note_left_out(stored, map, &info);
-  TENPLEX_TRY(check_equal(*reader, map));
+  TENPLEX_TRY(check_equal_scalars(*reader, map.equal));
   std::vector<std::uint32_t> chunks;
   std::vector<std::uint32_t> pieces;
   for (std::size_t number = 0; number < stored.chunks.size(); ++number) {

@@ -8,7 +8,10 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "tenplex/base/ids.h"
 
 namespace tenplex {
 
@@ -17,6 +20,8 @@ struct TargetNotes {
   /// passes.
   std::vector<std::string> not_compared;
   std::vector<std::string> problems;  ///< what is left out: one line each, for people
+  /// Tensors of the source, of at most a few elements, of which the first stands for both: they must have one value.
+  std::vector<std::pair<TensorId, TensorId>> equal;
 };
 
 class NotedWriter {

@@ -9,6 +9,7 @@
 
 #include "tenplex/base/counted.h"
 #include "tenplex/copy/convert.h"
+#include "tenplex/formats/equal_scalars.h"
 #include "tenplex/formats/target_notes.h"
 #include "tenplex/io/added_files.h"
 #include "tenplex/io/commit.h"
@@ -174,6 +175,7 @@ Result<ReshardReport> reshard(const CheckpointReader& source, const Collection& 
   TENPLEX_ASSIGN_OR_RETURN(const OutputLayout layout, OutputLayout::build(plan, target, writer));
   const auto* const noted = dynamic_cast<const NotedWriter*>(&writer);
   const TargetNotes notes = noted != nullptr ? noted->notes() : TargetNotes();
+  TENPLEX_TRY(check_equal_scalars(source, notes.equal));
   report.problems = notes.problems;
   report.tensors = static_cast<std::int64_t>(source.info().tensors.size());
   report.bytes_needed = total_bytes(source.info().tensors);

@@ -118,17 +118,26 @@ class StateMaker {
       if (from_.steps) return invalid_argument("--optimizer-steps: the source has no state of an optimizer");
       return {};
     }
-    const bool in_slots = std::all_of(trained_.begin(), trained_.end(),
-                                      [this](const std::string& name) { return steps_.contains(name); });
+    const auto without = std::find_if(trained_.begin(), trained_.end(),
+                                      [this](const std::string& name) { return !steps_.contains(name); });
+    const bool in_slots = without == trained_.end();
+    if (!in_slots && !steps_.empty())
+      return unsupported(
+          fmt::format("'{}{}.{}' is there, and none of '{}': a universal checkpoint has one number of "
+                      "steps for all parameters",
+                      kSlotStart, kStepSlot, steps_.begin()->first, *without));
     TENPLEX_ASSIGN_OR_RETURN(SourceSteps found, find_steps(graph(), find_item(graph(), common_, "optimizer")));
     if (from_.steps && (in_slots || found.known()))
       return invalid_argument("--optimizer-steps: the source says itself how many steps its optimizer has made");
     if (in_slots) {
-      step_ = steps_.at(*trained_.begin());
+      std::vector<NodeId> steps;
+      steps.reserve(trained_.size());
+      for (const std::string& name : trained_) steps.push_back(steps_.at(name));
+      use_steps(steps);
       return {};
     }
-    if (found.tensor != kNoNode) {
-      step_ = found.tensor;
+    if (!found.tensors.empty()) {
+      use_steps(found.tensors);
       return {};
     }
     if (from_.steps) found.number = from_.steps;
@@ -145,6 +154,14 @@ class StateMaker {
     view.storage = kStepStorage;
     step_ = graph().add_tensor(view);
     return {};
+  }
+
+  /// The first, which all others must be equal to.
+  void use_steps(const std::vector<NodeId>& steps) {
+    step_ = steps.front();
+    const auto tensor = [this](NodeId node) { return graph().view(node).tensor; };
+    for (const NodeId other : steps)
+      if (tensor(other) != tensor(step_)) made_.equal.emplace_back(tensor(step_), tensor(other));
   }
 
   void add_masters() {

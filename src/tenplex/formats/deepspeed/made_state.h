@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "tenplex/formats/checkpoint.h"
 
@@ -28,6 +30,8 @@ struct MadeState {
   bool has_optimizer = false;  ///< else there are only weights
   bool has_masters = false;    ///< that were made of the parameters
   float steps = 0;             ///< the value of the tensor `step`, if that is led to
+  /// Numbers of steps of which the first stands for both.
+  std::vector<std::pair<TensorId, TensorId>> equal;
 };
 
 struct MadeFrom {

@@ -49,14 +49,14 @@ Result<SourceSteps> find_steps(const StateGraph& graph, NodeId optimizer) {
     seen[node] = true;
     TENPLEX_TRY(note_groups(graph, find_item(graph, node, "param_groups"), &steps));
     const NodeId tensor = find_item(graph, find_item(graph, node, "state"), "common_step");
-    if (is_tensor(graph, tensor)) steps.tensor = tensor;
+    if (is_tensor(graph, tensor)) steps.tensors.push_back(tensor);
     if (const auto items = mapping_items(graph, node)) {
       for (std::size_t at = 1; at < items->size(); at += 2) open.push_back((*items)[at]);
     } else if (const auto list = list_items(graph, node)) {
       open.insert(open.end(), list->begin(), list->end());
     }
   }
-  if (steps.number) steps.tensor = kNoNode;
+  if (steps.number) steps.tensors.clear();
   return steps;
 }
 

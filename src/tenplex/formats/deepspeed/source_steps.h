@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tenplex/base/result.h"
 #include "tenplex/formats/state/state_graph.h"
@@ -19,9 +20,10 @@ namespace tenplex::deepspeed {
 
 struct SourceSteps {
   std::optional<std::int64_t> number;
-  NodeId tensor = kNoNode;  ///< instead of `number`: its value is not known here
+  /// Instead of `number`, all that there are. Their values are not known here, and must be the same.
+  std::vector<NodeId> tensors;
 
-  bool known() const { return number.has_value() || tensor != kNoNode; }
+  bool known() const { return number.has_value() || !tensors.empty(); }
 };
 
 /// In all dicts and lists that `optimizer` leads to; it may be kNoNode. Errors: unsupported for numbers that differ.

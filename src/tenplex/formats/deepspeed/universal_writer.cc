@@ -312,6 +312,7 @@ Result<void> UniversalWriter::use_state(const StateGraph& source, const std::opt
   if (made_) {
     graph_ = &made_->graph;
     notes_.not_compared = {"common.model_states", "common.optimizer_state", "optimizer.state.step."};
+    notes_.equal = made_->equal;
     if (made_->has_masters) notes_.not_compared.push_back(fmt::format("{}{}.", kSlotStart, kMasterSlot));
   } else if (steps) {
     return invalid_argument("--optimizer-steps: the source says itself how many steps its optimizer has made");
