@@ -198,3 +198,10 @@ def test_flat_tensors_stay_flat(models: Callable[[str], Path], tmp_path: Path) -
     assert torch.load(tmp_path / "mdist/common.pt", weights_only=True) == {}
     tenplex("reshard", tmp_path / "mdist", tmp_path / "hf", "--format", "hf", "--verify")
     tenplex("verify", models("llama"), tmp_path / "hf")
+
+
+def test_tensors_alone_are_those_that_are_cut(saved: Saved, tmp_path: Path) -> None:
+    """Not those in objects: random states, extra states of modules."""
+    tenplex("reshard", saved("dense"), tmp_path / "out.pt", "--only", "tensors")
+    state = torch.load(tmp_path / "out.pt")
+    assert sorted(state) == sorted(key for key in sizes_of(saved("dense")))

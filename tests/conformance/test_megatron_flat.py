@@ -5,6 +5,10 @@ from the order that the library's own buffers have."""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +21,7 @@ from makers import megatron_dist, megatron_legacy
 from makers.megatron_dist import expected
 from program import tenplex, tenplex_json
 from refusal import assert_refused
-from stored_megatron import common_of, sizes_of, stored, whole
+from stored_megatron import common_of, metadata_of, sizes_of, stored, whole
 
 Case = Callable[[str], Path]
 DIST = sorted(megatron_dist.FLAT_CASES)
@@ -186,8 +190,6 @@ def test_distrib_optim_becomes_that_of_a_plain_optimizer(megatron_legacy_case: C
 
 @pytest.fixture
 def flat(megatron_legacy_case: Case, tmp_path: Path) -> Path:
-    import shutil
-
     shutil.copytree(megatron_legacy_case("flat"), tmp_path / "flat")
     return tmp_path / "flat"
 
@@ -263,3 +265,27 @@ def test_frozen_parameters_are_left_out_by_the_order(flat: Path, tmp_path: Path)
     (tmp_path / "order.txt").write_text("\n".join(name for name in names if "word_embeddings" not in name))
     run = tenplex("reshard", flat, tmp_path / "out", "--param-order", tmp_path / "order.txt", exit_code=1)
     assert "the rank's parameters take" in run.err
+
+
+@pytest.mark.parametrize(
+    "change, mention",
+    [
+        (lambda name: name.replace("bucket_idx_0", "bucket_idx_00"), "is the name of no bucket"),
+        (lambda name: name.replace("bucket_idx_0", "bucket_idx_7"), "the one before it is missing"),
+        (lambda name: name.replace("gbuf_idx_0.", "gbuf_idx_0.more."), "is the name of no bucket"),
+    ],
+)
+def test_what_only_looks_like_a_bucket_is_refused(
+    change: Callable[[str], str], mention: str, megatron_dist_case: Case, tmp_path: Path
+) -> None:
+    shutil.copytree(megatron_dist_case("flat"), tmp_path / "flat")
+    metadata = metadata_of(tmp_path / "flat")
+    front = "optimizer.distributed.dp_group_idx_0.gbuf_idx_0."
+    for name in [key for key in metadata.state_dict_metadata if key.startswith(front) and "bucket_idx_0" in key]:
+        metadata.state_dict_metadata[change(name)] = copy.deepcopy(metadata.state_dict_metadata[name])
+        for index, place in list(metadata.storage_data.items()):
+            if index.fqn == name:
+                metadata.storage_data[dataclasses.replace(index, fqn=change(name))] = copy.deepcopy(place)
+    with open(tmp_path / "flat/.metadata", "wb") as file:
+        pickle.dump(metadata, file)
+    assert_refused(tmp_path / "flat", tmp_path / "out", mention, "dp_reshardable")

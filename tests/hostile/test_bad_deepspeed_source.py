@@ -103,6 +103,12 @@ CASES: dict[str, tuple[Change, list[str]]] = {
         lambda made: made.update({name.replace("w", "a/w"): value for name, value in state().items() if "w" in name}),
         ["'a/w'", "folder"],
     ),
+    "a name that is no text": (
+        lambda made: made.update(
+            {name.replace("w", "w\ud800"): made.pop(name) for name in list(made) if name.split(".")[-1] == "w"}
+        ),
+        ["cannot be the name of a folder"],
+    ),
     "half of what DeepSpeed has": (
         lambda made: made["common"].update(model_states={}),
         ["'common.model_states.module'"],

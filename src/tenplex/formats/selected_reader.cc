@@ -31,6 +31,16 @@ std::vector<bool> named_tensors(const CheckpointInfo& info, const Selection& sel
   return kept;
 }
 
+/// Takes the objects out of a root whose own entries are the tensors that are cut.
+void keep_own_tensors(StateGraph* graph) {
+  std::vector<NodeId>& items = items_of(*graph, graph->root);
+  std::vector<NodeId> kept;
+  kept.reserve(items.size());
+  for (std::size_t at = 0; at + 1 < items.size(); at += 2)
+    if (is_tensor(*graph, items[at + 1])) kept.insert(kept.end(), {items[at], items[at + 1]});
+  items = std::move(kept);
+}
+
 /// Takes entries out of the tree.
 void reduce(const Selection& selection, bool has_common, StateGraph* graph) {
   const bool optimizer = selection.part == Selection::Part::kOptimizer;
@@ -42,7 +52,7 @@ void reduce(const Selection& selection, bool has_common, StateGraph* graph) {
                  [&](std::string_view key) { return key == kCommon || is_optimizer(key) == optimizer; });
   }
   if (!selection.tensors_only) return;
-  if (has_common) keep_entries(graph, graph->root, [](std::string_view key) { return key != kCommon; });
+  if (has_common) keep_own_tensors(graph);
   keep_tensors(graph);
 }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "tenplex/base/crc32.h"
+#include "tenplex/base/utf8.h"
 #include "tenplex/formats/deepspeed/deepspeed_format.h"
 #include "tenplex/formats/deepspeed/made_state.h"
 #include "tenplex/formats/deepspeed/model_tree.h"
@@ -102,7 +103,7 @@ bool is_floating(DType dtype) {
 
 bool is_folder_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
-         name.find('\0') == std::string_view::npos;
+         name.find('\0') == std::string_view::npos && find_invalid_utf8(name) == std::string_view::npos;
 }
 
 Result<void> UniversalWriter::check_request(const WriteRequest& request) const {

@@ -289,7 +289,8 @@ Result<std::unique_ptr<CheckpointReader>> decode_buckets(std::unique_ptr<Checkpo
   auto decoder = place_all(*reader, order);
   if (decoder) return (*decoder)->make(std::move(reader));
   Error error = std::move(decoder).error();
-  if (!order.empty() || error.code() == ErrorCode::kIo)
+  // What is damaged fits nothing.
+  if (!order.empty() || error.code() != ErrorCode::kUnsupported)
     return std::move(error).with_context("the optimizer's flat buckets (dp_reshardable)");
   CheckpointInfo kept = info;
   kept.problems.push_back(

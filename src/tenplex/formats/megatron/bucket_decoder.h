@@ -23,9 +23,9 @@
 
 namespace tenplex::megatron {
 
-/// A checkpoint without buckets stays as it is. If buckets cannot be decoded, they stay as they are, and a problem says
-/// why. `order`: names of all parameters in the optimizer, in the order of the model; empty: not given.
-/// Errors: as above, if `order` is given; io.
+/// A checkpoint without buckets stays as it is. If buckets do not fit the model, they stay as they are, and a problem
+/// says why. `order`: names of all parameters in the optimizer, in the order of the model; empty: not given. Errors:
+/// unsupported if `order` is given and they do not fit; corrupt for damaged buckets or files; io.
 Result<std::unique_ptr<CheckpointReader>> decode_buckets(std::unique_ptr<CheckpointReader> reader,
                                                          const std::vector<std::string>& order);
 

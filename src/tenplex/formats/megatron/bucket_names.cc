@@ -12,7 +12,9 @@ std::optional<std::int64_t> take_numbered_word(std::string_view* text, std::stri
   if (!text->starts_with(beginning)) return std::nullopt;
   const std::size_t stop = text->find(end, beginning.size());
   if (stop == std::string_view::npos) return std::nullopt;
-  const auto number = decimal_of(text->substr(beginning.size(), stop - beginning.size()));
+  const std::string_view digits = text->substr(beginning.size(), stop - beginning.size());
+  if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
+  const auto number = decimal_of(digits);
   if (number) text->remove_prefix(stop + 1);
   return number;
 }

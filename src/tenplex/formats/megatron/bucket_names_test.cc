@@ -23,6 +23,7 @@ TEST(BucketNames, OtherNamesAreNone) {
   const char* front = "optimizer.distributed.dp_group_idx_0.";
   for (const char* rest : {"optimizer/shard_0_1", "gbuf_idx_0.dtype_(torch.float32).bucket_idx_0.param",
                            "gbuf_idx_0.dtype_(torch.float33, torch.float32).bucket_idx_0.param",
+                           "gbuf_idx_00.dtype_(torch.float32, torch.float32).bucket_idx_0.param",
                            "gbuf_idx_-1.dtype_(torch.float32, torch.float32).bucket_idx_0.param",
                            "gbuf_idx_0.dtype_(torch.float32, torch.float32).bucket_idx_0.",
                            "gbuf_idx_0.dtype_(torch.float32, torch.float32).bucket_idx_x.param"}) {

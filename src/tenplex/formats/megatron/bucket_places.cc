@@ -10,6 +10,7 @@
 
 #include "tenplex/base/counted.h"
 #include "tenplex/formats/megatron/flat_buffer.h"
+#include "tenplex/formats/state/lookup.h"
 
 namespace tenplex::megatron {
 namespace {
@@ -30,11 +31,27 @@ struct TypedBucket {
   Bucket bucket;
 };
 
+/// A tensor inside of an object has the object's name before its own.
+bool is_in_object(std::string_view name) { return name.find("/shard_") != std::string_view::npos; }
+
+/// Errors: corrupt for an object whose name begins as theirs do and says nothing known.
+Result<void> check_objects(const StateGraph& graph) {
+  const auto items = mapping_items(graph, graph.root);
+  for (std::size_t at = 0; items && at + 1 < items->size(); at += 2) {
+    const auto key = text_of(graph, (*items)[at]);
+    if (key && is_of_bucket(*key) && !is_tensor(graph, (*items)[at + 1]) && !parse_bucket_object(*key))
+      return corrupt(fmt::format("'{}' is the name of no object of an optimizer", *key));
+  }
+  return {};
+}
+
 Result<std::map<BucketKey, TypedBucket>> list_buckets(const CheckpointInfo& info) {
   std::map<BucketKey, TypedBucket> found;
   for (std::size_t index = 0; index < info.tensors.size(); ++index) {
     const TensorInfo& tensor = info.tensors[index];
     const auto name = parse_bucket_name(tensor.name);
+    if (!name && is_of_bucket(tensor.name) && !is_in_object(tensor.name))
+      return corrupt(fmt::format("'{}' is the name of no bucket", tensor.name));
     if (!name) continue;
     if (tensor.shape.rank() != 1)
       return corrupt(fmt::format("bucket '{}' of shape {} is not flat", tensor.name, to_string(tensor.shape)));
@@ -47,7 +64,8 @@ Result<std::map<BucketKey, TypedBucket>> list_buckets(const CheckpointInfo& info
       return corrupt(fmt::format("bucket '{}' of shape {}: another slot has {} and the type {}", tensor.name,
                                  to_string(tensor.shape), counted(entry.bucket.size, "element"),
                                  to_string(entry.parameter_type)));
-    entry.bucket.slots.emplace(name->slot, TensorId(index));
+    if (!entry.bucket.slots.emplace(name->slot, TensorId(index)).second)
+      return corrupt(fmt::format("bucket '{}' is there twice", tensor.name));
   }
   return found;
 }
@@ -61,8 +79,8 @@ Result<void> place_in_buffer(const FlatBuffer& buffer, std::span<const RankParam
                              std::span<const std::size_t> own, std::vector<PlacedPart>* placed) {
   const DType type = parameters[own.front()].dtype;
   if (buffer.parameter_type != type)
-    return corrupt(fmt::format("it is of {} parameters, and its parameters are {}", to_string(buffer.parameter_type),
-                               to_string(type)));
+    return unsupported(fmt::format("it is of {} parameters, and its parameters are {}",
+                                   to_string(buffer.parameter_type), to_string(type)));
   std::vector<std::int64_t> elements;
   elements.reserve(own.size());
   for (const std::size_t parameter : own) elements.push_back(parameters[parameter].elements);
@@ -85,8 +103,8 @@ Result<void> place_on_rank(const OptimizerGroup& of, const std::vector<FlatBuffe
   for (const RankParameter& parameter : parameters) kinds.push_back({parameter.chunk, parameter.dtype});
   const std::vector<std::vector<std::size_t>> own = split_into_buffers(kinds);
   if (own.size() != buffers.size())
-    return corrupt(fmt::format("{}: it has {}, and its parameters need {}", text_of(of),
-                               counted(buffers.size(), "buffer"), own.size()));
+    return unsupported(fmt::format("{}: it has {}, and its parameters need {}", text_of(of),
+                                   counted(buffers.size(), "buffer"), own.size()));
   for (std::size_t number = 0; number < own.size(); ++number) {
     auto added = place_in_buffer(buffers[number], parameters, own[number], placed);
     if (!added) return std::move(added).error().with_context(fmt::format("{}, gbuf_idx {}", text_of(of), number));
@@ -97,6 +115,7 @@ Result<void> place_on_rank(const OptimizerGroup& of, const std::vector<FlatBuffe
 }  // namespace
 
 Result<FlatBuffers> find_buffers(const CheckpointInfo& info) {
+  TENPLEX_TRY(check_objects(info.state));
   TENPLEX_ASSIGN_OR_RETURN(const auto listed, list_buckets(info));
   FlatBuffers found;
   for (const auto& [key, entry] : listed) {
@@ -128,7 +147,7 @@ Result<std::vector<PlacedPart>> place_parameters(const FlatBuffers& buffers, con
     for (std::int64_t number = 0; number < ranks.rank_count(experts); ++number, ++groups) {
       const OptimizerGroup of = {experts ? 1 : 0, number};
       const auto found = buffers.find(of);
-      if (found == buffers.end()) return corrupt(fmt::format("{} is missing", text_of(of)));
+      if (found == buffers.end()) return unsupported(fmt::format("{} is missing", text_of(of)));
       TENPLEX_ASSIGN_OR_RETURN(const std::vector<RankParameter> parameters,
                                ranks.of_rank(number, experts, form, order));
       for (const RankParameter& parameter : parameters) used.insert(parameter.given);
@@ -136,8 +155,8 @@ Result<std::vector<PlacedPart>> place_parameters(const FlatBuffers& buffers, con
     }
   }
   if (groups != buffers.size())
-    return corrupt(fmt::format("buckets are of {} ranks, and the job's parallel sizes in 'common.args' of {}",
-                               buffers.size(), groups));
+    return unsupported(fmt::format("buckets are of {} ranks, and the job's parallel sizes in 'common.args' of {}",
+                                   buffers.size(), groups));
   for (std::size_t index = 0; index < order.size(); ++index)
     if (!used.contains(index))
       return unsupported(

@@ -34,8 +34,8 @@ struct FlatBuffer {
 /// The buffers of every optimizer on every rank, by their numbers.
 using FlatBuffers = std::map<OptimizerGroup, std::vector<FlatBuffer>>;
 
-/// Nothing is in it if there are no buckets. Errors: corrupt, naming the bucket that is missing, or is not like the
-/// others.
+/// Nothing is in it if there are no buckets. Errors: corrupt, naming the bucket that is missing or is not like the
+/// others, or what has the beginning of such a name and is none.
 Result<FlatBuffers> find_buffers(const CheckpointInfo& info);
 
 /// Elements of a bucket that are an array of a rank, and so a part of a stored parameter.
@@ -46,7 +46,7 @@ struct PlacedPart {
   std::string module;  ///< its name, for messages
 };
 
-/// Of all ranks, in the order of the model. Errors: unsupported or corrupt, saying what does not fit.
+/// Of all ranks, in the order of the model. Errors: unsupported, saying what does not fit.
 Result<std::vector<PlacedPart>> place_parameters(const FlatBuffers& buffers, const RankParameters& ranks,
                                                  const ModelForm& form, std::span<const std::string> order);
 

@@ -78,19 +78,19 @@ std::vector<std::vector<std::size_t>> split_into_buffers(std::span<const BufferK
 
 Result<std::vector<BufferPlace>> places_in_buckets(std::span<const std::int64_t> elements,
                                                    std::span<const std::int64_t> buckets) {
-  if (are_too_many(elements)) return corrupt("the parameters are too large");
+  if (are_too_many(elements)) return unsupported("the parameters are too large");
   std::vector<BufferPlace> places(elements.size());
   std::size_t bucket = 0;
   std::int64_t end = 0;
   for (std::size_t index = elements.size(); index-- > 0;) {
     if (bucket == buckets.size())
-      return corrupt(
+      return unsupported(
           fmt::format("bucket {}: it is full, and the rank has {} more", bucket - 1, counted(index + 1, "parameter")));
     const std::int64_t begin = aligned(end);
     end = begin + elements[index];
     if (end > buckets[bucket])
-      return corrupt(fmt::format("bucket {}: a parameter of {} begins at {} of its {}", bucket,
-                                 counted(elements[index], "element"), begin, counted(buckets[bucket], "element")));
+      return unsupported(fmt::format("bucket {}: a parameter of {} begins at {} of its {}", bucket,
+                                     counted(elements[index], "element"), begin, counted(buckets[bucket], "element")));
     places[index] = {bucket, begin};
     // Before a parameter that has a bucket of its own, a bucket ends at the next multiple.
     if (end != buckets[bucket] && aligned(end) != buckets[bucket]) continue;
@@ -98,13 +98,13 @@ Result<std::vector<BufferPlace>> places_in_buckets(std::span<const std::int64_t>
     ++bucket;
   }
   if (bucket == buckets.size()) return places;
-  return corrupt(fmt::format("bucket {}: it has {}, and the rank's parameters end at {}", bucket,
-                             counted(buckets[bucket], "element"), end));
+  return unsupported(fmt::format("bucket {}: it has {}, and the rank's parameters end at {}", bucket,
+                                 counted(buckets[bucket], "element"), end));
 }
 
 Result<std::vector<std::int64_t>> places_in_total(std::span<const std::int64_t> elements, std::int64_t total,
                                                   const BucketRule& rule) {
-  if (are_too_many(elements)) return corrupt("the parameters are too large");
+  if (are_too_many(elements)) return unsupported("the parameters are too large");
   LaidOut layout = lay_out(elements, rule);
   if (layout.total == total) return std::move(layout.places);
   std::optional<std::vector<std::int64_t>> found;
@@ -113,14 +113,14 @@ Result<std::vector<std::int64_t>> places_in_total(std::span<const std::int64_t> 
     layout = lay_out(elements, {rule.shared, size});
     if (layout.total != total || layout.places == found) continue;
     if (found)
-      return corrupt(
+      return unsupported(
           fmt::format("buckets of more than one size have {} elements in all, and 'ddp_bucket_size' in args "
                       "is not one of them",
                       total));
     found = std::move(layout.places);
   }
   if (found) return *std::move(found);
-  return corrupt(fmt::format("it has {}, and the rank's parameters take {}", counted(total, "element"), at_first));
+  return unsupported(fmt::format("it has {}, and the rank's parameters take {}", counted(total, "element"), at_first));
 }
 
 }  // namespace tenplex::megatron

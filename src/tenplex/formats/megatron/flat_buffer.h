@@ -45,7 +45,7 @@ struct BufferPlace {
 };
 
 /// Places of parameters with so many elements, in the order of the model, in buckets of these lengths.
-/// Errors: corrupt if they do not fill them; the message begins with the number of the bucket.
+/// Errors: unsupported if they do not fill them; the message begins with the number of the bucket.
 Result<std::vector<BufferPlace>> places_in_buckets(std::span<const std::int64_t> elements,
                                                    std::span<const std::int64_t> buckets);
 
@@ -57,7 +57,7 @@ struct BucketRule {
 
 /// Places in buckets that follow each other in `total` elements, where nothing says how long each of them is. Those of
 /// the rule, if its buckets have that many elements in all; else of other bucket sizes for which they have.
-/// Errors: corrupt if there is none, or if several lead to other places.
+/// Errors: unsupported if there is none, or if several lead to other places.
 Result<std::vector<std::int64_t>> places_in_total(std::span<const std::int64_t> elements, std::int64_t total,
                                                   const BucketRule& rule);
 
