@@ -51,7 +51,11 @@ def module_order(case: megatron_dist.Case) -> list[str]:
         names.append(f"{front}.mlp.router.weight")
         for expert in range(megatron_dist.EXPERTS):
             names += [f"{front}.mlp.experts.local_experts.{expert}.linear_fc{half}.weight" for half in (1, 2)]
-    return [*names, *(f"decoder.final_layernorm.{part}" for part in norm), "output_layer.weight"]
+    return [
+        *names,
+        *(f"decoder.final_layernorm.{part}" for part in norm),
+        *([] if case.tied else ["output_layer.weight"]),
+    ]
 
 
 # ── megatron-dist ──
@@ -93,13 +97,21 @@ def test_buckets_are_cut_anew(name: str, mesh: str, megatron_dist_case: Case, tm
 
 def test_a_given_order_is_the_one_that_counts(megatron_dist_case: Case, tmp_path: Path) -> None:
     order = tmp_path / "order.txt"
-    for name in ("flat", "flat-experts"):
+    for name in ("flat", "flat-experts", "flat-tied"):
         right = module_order(megatron_dist.FLAT_CASES[name])
         order.write_text("# of GPTModel\n" + "".join(f"module.{line}\n" for line in right))
         target = tmp_path / f"{name}.pt"
         tenplex("reshard", megatron_dist_case(name), target, "--param-order", order)
         for key, value in tensors_of(target).items():
             assert_same_tensor(expected(key, tuple(value.shape), value.dtype), value, key)
+
+
+def test_the_shared_embeddings_need_not_be_named_twice(megatron_legacy_case: Case, tmp_path: Path) -> None:
+    source = megatron_legacy_case("flat-tied")
+    names = module_order(megatron_dist.FLAT_CASES["flat-tied"])
+    for order in (names, [*names, "output_layer.weight"]):
+        (tmp_path / "order.txt").write_text("\n".join(order))
+        tenplex("verify", source, source, "--param-order", tmp_path / "order.txt")
 
 
 def swapped(names: list[str], one: str, other: str) -> list[str]:

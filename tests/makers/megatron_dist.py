@@ -43,7 +43,8 @@ class Case:
     `names`: "stacked" (one tensor [layers, …] or [layers, experts, …]), "layers" (one per layer, experts stacked in it)
     or "singleton" (one per layer, expert and half of a gated projection). `optimizer`: "none", "fully_reshardable" or
     "dp_reshardable". `newest`: by the newest release of the library instead of the one that pip chooses. `true_buckets`:
-    what dp_reshardable stores is of the model's parameters, and the arguments say the grid.
+    what dp_reshardable stores is of the model's parameters, and the arguments say the grid. `tied`: the head is the word
+    embeddings.
     """
 
     grid: Grid
@@ -52,6 +53,7 @@ class Case:
     optimizer: str = "none"
     newest: bool = False
     true_buckets: bool = False
+    tied: bool = False
 
 
 CASES = {
@@ -69,6 +71,7 @@ CASES = {
 # Flat buckets that are of the model's parameters.
 FLAT_CASES = {
     "flat": Case(Grid(8, tp=2, pp=2), "stacked", optimizer="dp_reshardable", true_buckets=True),
+    "flat-tied": Case(Grid(8, tp=2, pp=2), "layers", optimizer="dp_reshardable", true_buckets=True, tied=True),
     "flat-layers": Case(Grid(4, pp=2), "layers", optimizer="dp_reshardable", true_buckets=True),
     "flat-singleton": Case(Grid(4, tp=2), "singleton", optimizer="dp_reshardable", true_buckets=True),
     "flat-experts": Case(Grid(8, tp=2, ep=2), "stacked", experts=True, optimizer="dp_reshardable", true_buckets=True),

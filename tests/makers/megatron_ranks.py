@@ -101,11 +101,14 @@ def library_options(case: Case) -> dict[str, Any]:
 
 
 def make_model(case: Case) -> Any:
-    return make_models(case.grid, case.experts, chunks=1)[0]
+    return make_models(case.grid, case.experts, chunks=1, tied=case.tied)[0]
 
 
-def make_models(grid: Grid, with_experts: bool, chunks: int) -> list[Any]:
-    """The rank's parts of the model: one, or one for each virtual pipeline stage."""
+def make_models(grid: Grid, with_experts: bool, chunks: int, tied: bool = False) -> list[Any]:
+    """The rank's parts of the model: one, or one for each virtual pipeline stage. `tied`: the head is the word
+    embeddings; to share them between stages the library moves them to the GPU, so `Tensor.cuda` is replaced too."""
+    if tied:
+        torch.Tensor.cuda = lambda self, *arguments, **named: self  # type: ignore[method-assign]
     virtual = chunks if chunks > 1 else None
     parallel_state.initialize_model_parallel(grid.tp, grid.pp, virtual, expert_model_parallel_size=grid.ep)
     experts: dict[str, Any] = {"num_moe_experts": EXPERTS, "moe_ffn_hidden_size": 8}
@@ -138,7 +141,7 @@ def make_models(grid: Grid, with_experts: bool, chunks: int) -> list[Any]:
             max_sequence_length=32,
             pre_process=parallel_state.is_pipeline_first_stage(**place),
             post_process=parallel_state.is_pipeline_last_stage(**place),
-            share_embeddings_and_output_weights=False,
+            share_embeddings_and_output_weights=tied,
             **({"vp_stage": chunk} if virtual else {}),
         )
         models.append(model.bfloat16())
@@ -182,6 +185,8 @@ def checkpoint_state(case: Case, with_rng: bool) -> dict[str, Any]:
     sharded = model.sharded_state_dict(metadata=dict(options))
     arguments: dict[str, Any] = grid_arguments(case.grid) if case.true_buckets else {}
     arguments["tensor_model_parallel_size"] = case.grid.tp
+    if case.tied:
+        arguments["untie_embeddings_and_output_weights"] = False
     state: dict[str, Any] = {
         "args": argparse.Namespace(hidden_size=16, tokens=("a", None, 0.1), **arguments),
         "checkpoint_version": 3.0,

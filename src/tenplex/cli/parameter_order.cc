@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 
+#include "tenplex/base/utf8.h"
 #include "tenplex/cli/text_file.h"
 
 namespace tenplex::cli {
@@ -16,6 +17,7 @@ namespace {
 constexpr std::int64_t kMaxBytes = std::int64_t{64} << 20;
 constexpr std::string_view kSpaces = " \t\r";
 constexpr std::string_view kWrapper = "module.";
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 std::string_view name_in(std::string_view line) {
   line = line.substr(0, line.find('#'));
@@ -30,10 +32,14 @@ std::string_view name_in(std::string_view line) {
 
 Result<std::vector<std::string>> read_parameter_order(FileSystem& files, const std::string& path) {
   TENPLEX_ASSIGN_OR_RETURN(const std::string text, read_text_file(files, "order of parameters", path, kMaxBytes));
+  if (find_invalid_utf8(text) != std::string_view::npos || text.find('\0') != std::string::npos)
+    return invalid_argument(fmt::format("order of parameters '{}' is not UTF-8 text", path));
   std::vector<std::string> names;
   std::set<std::string_view> seen;
   int line = 0;
-  for (std::string_view rest = text; !rest.empty();) {
+  std::string_view rest = text;
+  if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
+  while (!rest.empty()) {
     ++line;
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view name = name_in(rest.substr(0, end));

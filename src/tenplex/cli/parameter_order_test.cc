@@ -22,13 +22,15 @@ std::string refusal(const std::string& text) {
 
 TEST(ParameterOrder, OneNamePerLine) {
   MemoryFileSystem files;
-  files.put_file("/order", "# of GPTModel\nmodule.module.a.weight\r\n\n  b.weight  # not trained before\nc.weight");
+  files.put_file("/order",
+                 "\xef\xbb\xbf# of GPTModel\nmodule.module.a.weight\r\n\n  b.weight  # not trained before\nc.weight");
   EXPECT_THAT(read_parameter_order(files, "/order").value(), ElementsAre("a.weight", "b.weight", "c.weight"));
 }
 
 TEST(ParameterOrder, NamesThatAreThereTwiceAreRefused) {
   EXPECT_THAT(refusal("a\nb\nmodule.a\n"), HasSubstr("line 3: 'a' is there twice"));
   EXPECT_THAT(refusal("# nothing\n"), HasSubstr("has no names"));
+  EXPECT_THAT(refusal("a\n\xff"), HasSubstr("not UTF-8"));
 }
 
 }  // namespace

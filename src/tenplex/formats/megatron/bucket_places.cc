@@ -139,30 +139,33 @@ Result<FlatBuffers> find_buffers(const CheckpointInfo& info) {
 
 Result<std::vector<PlacedPart>> place_parameters(const FlatBuffers& buffers, const RankParameters& ranks,
                                                  const ModelForm& form, std::span<const std::string> order) {
-  std::vector<PlacedPart> placed;
+  struct Rank {
+    OptimizerGroup of;
+    std::vector<RankParameter> parameters;
+  };
+  std::vector<Rank> all;
   std::set<std::size_t> used;  // of `order`
-  std::size_t groups = 0;
   for (const bool experts : {false, true}) {
     if (experts && !ranks.has_experts_apart()) continue;
-    for (std::int64_t number = 0; number < ranks.rank_count(experts); ++number, ++groups) {
+    for (std::int64_t number = 0; number < ranks.rank_count(experts); ++number) {
       const OptimizerGroup of = {experts ? 1 : 0, number};
-      const auto found = buffers.find(of);
-      if (found == buffers.end()) return unsupported(fmt::format("{} is missing", text_of(of)));
-      TENPLEX_ASSIGN_OR_RETURN(const std::vector<RankParameter> parameters,
-                               ranks.of_rank(number, experts, form, order));
+      if (!buffers.contains(of)) return unsupported(fmt::format("{} is missing", text_of(of)));
+      TENPLEX_ASSIGN_OR_RETURN(std::vector<RankParameter> parameters, ranks.of_rank(number, experts, form, order));
       for (const RankParameter& parameter : parameters) used.insert(parameter.given);
-      TENPLEX_TRY(place_on_rank(of, found->second, parameters, &placed));
+      all.push_back({of, std::move(parameters)});
     }
   }
-  if (groups != buffers.size())
+  if (all.size() != buffers.size())
     return unsupported(fmt::format("buckets are of {} ranks, and the job's parallel sizes in 'common.args' of {}",
-                                   buffers.size(), groups));
+                                   buffers.size(), all.size()));
   for (std::size_t index = 0; index < order.size(); ++index)
     if (!used.contains(index))
       return unsupported(
           fmt::format("the given order of parameters has '{}', which the model does not have, or has "
                       "twice",
                       order[index]));
+  std::vector<PlacedPart> placed;
+  for (const Rank& rank : all) TENPLEX_TRY(place_on_rank(rank.of, buffers.at(rank.of), rank.parameters, &placed));
   return placed;
 }
 

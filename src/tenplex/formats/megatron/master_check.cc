@@ -12,12 +12,12 @@ namespace tenplex::megatron {
 namespace {
 
 /// An element type of 16 bits: bits of the fraction, and the exponent of the smallest normal number.
-struct Half {
+struct HalfForm {
   int fraction_bits;
   int least_exponent;
 };
-constexpr Half kFloat16Form = {10, -14};
-constexpr Half kBFloat16Form = {7, -126};
+constexpr HalfForm kFloat16Form = {10, -14};
+constexpr HalfForm kBFloat16Form = {7, -126};
 
 template <typename T>
 T element_at(std::string_view bytes, std::size_t index) {
@@ -26,7 +26,7 @@ T element_at(std::string_view bytes, std::size_t index) {
   return value;
 }
 
-double value_of(std::uint16_t bits, const Half& form) {
+double value_of(std::uint16_t bits, const HalfForm& form) {
   const int exponent_bits = 15 - form.fraction_bits;
   const int fraction = bits & ((1 << form.fraction_bits) - 1);
   const int exponent = (bits >> form.fraction_bits) & ((1 << exponent_bits) - 1);
@@ -36,7 +36,7 @@ double value_of(std::uint16_t bits, const Half& form) {
   return sign * std::ldexp(fraction + implied, std::max(exponent - 1, 0) + form.least_exponent - form.fraction_bits);
 }
 
-bool rounds_to(double master, double value, const Half& form) {
+bool rounds_to(double master, double value, const HalfForm& form) {
   if (std::isnan(master) || std::isnan(value)) return std::isnan(master) && std::isnan(value);
   const int largest = 1 - form.least_exponent;
   const double limit = std::ldexp(2 - std::ldexp(1, -form.fraction_bits - 1), largest);  // what rounds to infinity
@@ -50,7 +50,7 @@ bool rounds_to(double master, double value, const Half& form) {
 bool is_like(std::string_view masters, std::string_view values, DType dtype, std::size_t index) {
   if (dtype == DType::kFloat32)
     return element_at<std::uint32_t>(masters, index) == element_at<std::uint32_t>(values, index);
-  const Half& form = dtype == DType::kFloat16 ? kFloat16Form : kBFloat16Form;
+  const HalfForm& form = dtype == DType::kFloat16 ? kFloat16Form : kBFloat16Form;
   return rounds_to(element_at<float>(masters, index), value_of(element_at<std::uint16_t>(values, index), form), form);
 }
 

@@ -228,7 +228,10 @@ Result<std::vector<RankParameter>> RankParameters::of_rank(std::int64_t number, 
       if (sorter.has_order()) {
         std::vector<std::string> names = {info.name};
         for (const ModelForm& other : kForms) names.push_back(name.of_module(other, layer, expert));
-        const auto found = sorter.place(names);
+        auto found = sorter.place(names);
+        // The last stage has the word embeddings as its head: behind all others, where nothing else is said.
+        if (found && is_shared && stage > 0)
+          found = sorter.place(std::array{std::string(kHead)}).value_or(order.size());
         if (!found) continue;
         given = *found;
       } else if (!place.known) {

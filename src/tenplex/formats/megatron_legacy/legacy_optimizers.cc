@@ -53,7 +53,8 @@ BucketNotes bucket_notes(const CheckpointInfo& first, std::int64_t stages) {
 }  // namespace
 
 Result<std::vector<NamedPart>> LegacyOptimizers::read(std::vector<RankFile>& ranks, std::int64_t stages) {
-  TENPLEX_TRY(order_parameters(&ranks));
+  const BucketNotes notes = bucket_notes(stored(ranks[0]), stages);
+  TENPLEX_TRY(order_parameters(&ranks, notes.shares_embeddings));
   is_distributed_ = std::any_of(ranks.begin(), ranks.end(), [this](const RankFile& rank) {
     return files_.status(fmt::format("{}/{}", folder_, flat_file(rank))).has_value();
   });
@@ -62,7 +63,7 @@ Result<std::vector<NamedPart>> LegacyOptimizers::read(std::vector<RankFile>& ran
     const NodeId optimizer = find_item(graph, graph.root, "optimizer");
     if (optimizer == kNoNode || is_none(graph, optimizer)) continue;
     if (is_distributed_) {
-      TENPLEX_TRY(add_flat_slots(rank, flat_file(rank), bucket_notes(stored(ranks[0]), stages)));
+      TENPLEX_TRY(add_flat_slots(rank, flat_file(rank), notes));
     } else {
       TENPLEX_TRY(add_slots(rank, optimizer));
     }
@@ -71,10 +72,12 @@ Result<std::vector<NamedPart>> LegacyOptimizers::read(std::vector<RankFile>& ran
 }
 
 // Those that the user gave are the optimizer's, in that order.
-Result<void> LegacyOptimizers::order_parameters(std::vector<RankFile>* ranks) const {
+Result<void> LegacyOptimizers::order_parameters(std::vector<RankFile>* ranks, bool shares_embeddings) const {
   if (order_.empty()) return {};
   std::map<std::string_view, std::size_t> place_of;
   for (std::size_t index = 0; index < order_.size(); ++index) place_of.emplace(order_[index], index);
+  // The last of several stages has the word embeddings as its head: behind all others, where nothing else is said.
+  if (shares_embeddings && place_of.contains(kWordEmbeddings)) place_of.emplace(kHeadWeight, order_.size());
   std::set<std::string_view> used;
   for (RankFile& rank : *ranks) {
     std::vector<OwnParameter>& own = rank.parameters;

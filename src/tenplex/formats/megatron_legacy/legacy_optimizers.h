@@ -52,7 +52,7 @@ class LegacyOptimizers {
 
  private:
   const CheckpointInfo& stored(const RankFile& rank) const { return joiner_.stored(rank.file); }
-  Result<void> order_parameters(std::vector<RankFile>* ranks) const;
+  Result<void> order_parameters(std::vector<RankFile>* ranks, bool shares_embeddings) const;
   Result<void> add_slots(const RankFile& rank, NodeId optimizer);
   Result<void> add_flat_slots(const RankFile& rank, const std::string& path, const BucketNotes& notes);
   Result<void> check_master(const OwnParameter& parameter, const TensorPart& values, const TensorPart& masters) const;
