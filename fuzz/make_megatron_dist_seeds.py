@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import io
 import json
+import math
 import pickle
 import struct
 import tempfile
@@ -135,6 +136,10 @@ def flat_seeds() -> dict[str, bytes]:
     experts = [tensor[index] for index in range(2) for name, tensor in mixture.items() if "experts" in name]
     one, two = f"{FLAT}0", f"{FLAT}1"
     right = model | buckets(tensors, one)
+    odd = {
+        "embedding.word_embeddings.weight": torch.tensor([[0.0, 1e-7], [math.inf, -1.0]]),
+        "decoder.final_layernorm.weight": torch.tensor([math.nan, 1.001]),
+    }
     first = f"{one}.gbuf_idx_0.{TYPES}.bucket_idx_0"
     apart = {"expert_model_parallel_size": 2}
     of_two = [buckets(experts[2 * rank : 2 * rank + 2], f"chained_1.{FLAT}{rank}") for rank in range(2)]
@@ -177,6 +182,16 @@ def flat_seeds() -> dict[str, bytes]:
         "buckets_of_bytes": packed(
             {name: tensor.to(torch.uint8) for name, tensor in model.items()} | buckets(tensors, one)
         ),
+        **{
+            f"buckets_{kind}": packed(
+                {name: tensor.to(dtype) for name, tensor in odd.items()}
+                | {
+                    name.replace("(torch.float32", f"(torch.{kind}"): value
+                    for name, value in buckets(list(odd.values()), one).items()
+                }
+            )
+            for kind, dtype in (("bfloat16", torch.bfloat16), ("float16", torch.float16))
+        },
         "buckets_unknown": packed(right | {"decoder.layers.0.other.weight": torch.ones(2)}),
         "buckets_no_place": packed({"decoder.layers.0.mlp.router.bias": torch.ones(2)} | buckets([torch.ones(2)], one)),
         "buckets_types": packed(

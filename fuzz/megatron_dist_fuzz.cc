@@ -11,7 +11,6 @@
 // decoder: src/tenplex/formats/megatron/bucket_places.cc
 // decoder: src/tenplex/formats/megatron/bucket_state.cc
 // decoder: src/tenplex/formats/megatron/checkpoint_folder.cc
-// decoder: src/tenplex/formats/megatron/flat_buffer.cc
 // decoder: src/tenplex/formats/megatron/integrity_file.cc
 // decoder: src/tenplex/formats/megatron/integrity_reader.cc
 // decoder: src/tenplex/formats/megatron/master_check.cc

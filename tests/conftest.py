@@ -8,6 +8,7 @@ printed at the end.
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import os
 import sys
@@ -205,29 +206,43 @@ def deepspeed_expert_runs(inputs: Path) -> Callable[[int], Path]:
     return get
 
 
+@pytest.fixture(scope="session")
+def shared_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all processes of pytest-xdist."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 def _each_once(save: Callable[[str, Path], Path], folder: Path) -> Callable[[str], Path]:
-    folder.mkdir()
+    """Saves a case where it is first asked for, in whatever process."""
+    folder.mkdir(exist_ok=True)
     made: dict[str, Path] = {}
 
     def get(name: str) -> Path:
-        if name not in made:
-            made[name] = save(name, folder)
+        if name in made:
+            return made[name]
+        place = folder / f"{name}.path"
+        with open(folder / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not place.exists():
+                place.write_text(str(save(name, folder)))
+        made[name] = Path(place.read_text())
         return made[name]
 
     return get
 
 
 @pytest.fixture(scope="session")
-def megatron_dist_case(inputs: Path) -> Callable[[str], Path]:
+def megatron_dist_case(shared_inputs: Path) -> Callable[[str], Path]:
     """The checkpoint of a case of makers.megatron_dist, saved by Megatron-Core. Not to be changed."""
     from makers import megatron_dist
 
-    return _each_once(megatron_dist.save, inputs / "megatron-dist")
+    return _each_once(megatron_dist.save, shared_inputs / "megatron-dist")
 
 
 @pytest.fixture(scope="session")
-def megatron_legacy_case(inputs: Path) -> Callable[[str], Path]:
+def megatron_legacy_case(shared_inputs: Path) -> Callable[[str], Path]:
     """The checkpoint of a case of makers.megatron_legacy. Not to be changed."""
     from makers import megatron_legacy
 
-    return _each_once(megatron_legacy.save, inputs / "megatron-legacy")
+    return _each_once(megatron_legacy.save, shared_inputs / "megatron-legacy")

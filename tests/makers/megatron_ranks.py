@@ -108,7 +108,7 @@ def make_models(grid: Grid, with_experts: bool, chunks: int, tied: bool = False)
     """The rank's parts of the model: one, or one for each virtual pipeline stage. `tied`: the head is the word
     embeddings; to share them between stages the library moves them to the GPU, so `Tensor.cuda` is replaced too."""
     if tied:
-        torch.Tensor.cuda = lambda self, *arguments, **named: self  # type: ignore[method-assign]
+        torch.Tensor.cuda = lambda self, *arguments, **named: self
     virtual = chunks if chunks > 1 else None
     parallel_state.initialize_model_parallel(grid.tp, grid.pp, virtual, expert_model_parallel_size=grid.ep)
     experts: dict[str, Any] = {"num_moe_experts": EXPERTS, "moe_ffn_hidden_size": 8}
