@@ -247,7 +247,6 @@ Result<std::vector<RankParameter>> RankParameters::of_rank(std::int64_t number, 
       parameter.dtype = info.dtype;
       parameter.chunk = chunk;
       parameter.given = given;
-      parameter.is_shared = is_shared;
       parameter.elements += volume(local.shape);
       const auto where = name.half == Half::kGate ? parameter.parts.begin() : parameter.parts.end();
       parameter.parts.insert(where, {stored_[index], std::move(local)});

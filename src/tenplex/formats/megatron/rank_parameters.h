@@ -37,7 +37,6 @@ struct RankParameter {
   std::int64_t elements = 0;
   std::int64_t chunk = 0;            ///< virtual stage
   std::size_t given = 0;             ///< index in the order that was given
-  bool is_shared = false;            ///< word embeddings that the first and the last of several stages have
   std::vector<ParameterPart> parts;  ///< one, or gate and up that are stored as two tensors
 };
 
